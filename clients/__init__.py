@@ -1,0 +1,4 @@
+"""Signed clients, local engines and the command line."""
+
+if not __name__.startswith("moorage."):
+    raise ImportError(f"import moorage.{__name__}, not {__name__}: the folder is mapped into the namespace")

@@ -1,0 +1,1 @@
+"""The state plane's Durable Object classes: load, ask a rule, store."""

@@ -1,0 +1,1 @@
+"""Ids, namespaces, stubs, gates, storage and alarms: knows no business rule."""

@@ -1,0 +1,1 @@
+"""Where each kind of state plane blob lies in a bucket."""

@@ -1,0 +1,4 @@
+"""The state plane: a Worker like any other, reached over signed HTTP."""
+
+if not __name__.startswith("moorage."):
+    raise ImportError(f"import moorage.{__name__}, not {__name__}: the folder is mapped into the namespace")

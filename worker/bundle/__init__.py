@@ -1,0 +1,1 @@
+"""The state plane's wrangler configuration and entry module, shipped as package data."""

@@ -1,0 +1,1 @@
+"""Reads and validates wrangler configuration, migrations and variables."""

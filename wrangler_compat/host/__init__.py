@@ -1,0 +1,1 @@
+"""Loads a Worker by its configuration, builds `env`, and serves it."""
