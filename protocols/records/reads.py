@@ -1,0 +1,114 @@
+"""Reading records: lists, journal exports and the bounds of their pages (spec state-plane-protocol 3.2 to 3.5)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..coercion import trimmed_text
+from ..javascript import ABSENT, to_safe_integer
+from .identity import SECTIONS, TUPLE_SECTIONS, is_slug
+
+LIST_DEFAULT: Final = 100
+LIST_MAXIMUM: Final = 500
+EXPORT_DEFAULT: Final = 200
+EXPORT_MAXIMUM: Final = 200
+PAGE_TEXT_BYTES: Final = 2 * 1024 * 1024
+"""A page ends before its record texts pass this."""
+PAGE_JSON_BYTES: Final = 4 * 1024 * 1024
+"""A page ends before its rows, as JSON, pass this."""
+
+
+class InvalidListing(ValueError):
+    """The list request breaks a rule; the text names the field."""
+
+    code = "invalid_canonical_record_listing"
+
+
+class InvalidExport(ValueError):
+    """The export request breaks a rule; the text names the field."""
+
+    code = "invalid_canonical_record_export"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Live numbers of one section above `cursor`, at most `limit`."""
+
+    slug: str
+    section: str
+    cursor: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Journal rows of `sections` behind both revisions, at most `limit`."""
+
+    slug: str
+    sections: tuple[str, ...]
+    since_revision: int
+    cursor: int
+    limit: int
+
+    @property
+    def after(self) -> int:
+        """The store revision that the page starts behind."""
+        return max(self.since_revision, self.cursor)
+
+
+def parse_listing(body: object) -> Listing:
+    """Returns the listing that a request's JSON asks for; raises `InvalidListing`."""
+    fields = body if isinstance(body, dict) else {}
+    slug = trimmed_text(fields.get("repoSlug", ABSENT))
+    section = trimmed_text(fields.get("section", ABSENT))
+    if not is_slug(slug):
+        raise InvalidListing("repoSlug: a repository slug is needed")
+    if section not in TUPLE_SECTIONS:
+        raise InvalidListing(f"section: one of {', '.join(TUPLE_SECTIONS)}")
+    cursor = to_safe_integer(fields.get("cursor", 0))
+    limit = to_safe_integer(fields.get("limit", LIST_DEFAULT), 1, LIST_MAXIMUM)
+    if cursor is None:
+        raise InvalidListing("cursor: an integer from 0 is needed")
+    if limit is None:
+        raise InvalidListing(f"limit: an integer from 1 to {LIST_MAXIMUM} is needed")
+    return Listing(slug, section, cursor, limit)
+
+
+def parse_export(body: object) -> Export:
+    """Returns the export that a request's JSON asks for; raises `InvalidExport`."""
+    fields = body if isinstance(body, dict) else {}
+    slug = trimmed_text(fields.get("repoSlug", ABSENT))
+    if not is_slug(slug):
+        raise InvalidExport("repoSlug: a repository slug is needed")
+    listed = fields.get("sections", list(SECTIONS))
+    sections = tuple(trimmed_text(entry) for entry in listed) if isinstance(listed, list) else ()
+    if not sections or len(set(sections)) != len(sections) or not set(sections) <= set(SECTIONS):
+        raise InvalidExport(f"sections: a list of some of {', '.join(SECTIONS)}, each at most once")
+    since = to_safe_integer(fields.get("sinceRevision", 0))
+    cursor = to_safe_integer(fields.get("cursor", 0))
+    limit = to_safe_integer(fields.get("limit", EXPORT_DEFAULT), 1, EXPORT_MAXIMUM)
+    if since is None or cursor is None:
+        raise InvalidExport("sinceRevision, cursor: integers from 0 are needed")
+    if limit is None:
+        raise InvalidExport(f"limit: an integer from 1 to {EXPORT_MAXIMUM} is needed")
+    return Export(slug, sections, since, cursor, limit)
+
+
+def list_cursor(limit: int, ids: list[int]) -> int | None:
+    """Returns the next cursor of a list page: its last number when the page is full, even if nothing follows."""
+    return ids[-1] if len(ids) == limit else None
+
+
+def page_length(sizes: Iterable[tuple[int, int]]) -> int:
+    """Returns how many rows a page takes, given each row's text bytes and JSON bytes in order.
+
+    A page ends before either sum passes its bound; the first row always goes in.
+    """
+    texts = encoded = taken = 0
+    for text_bytes, json_bytes in sizes:
+        texts += text_bytes
+        encoded += json_bytes
+        if taken and (texts > PAGE_TEXT_BYTES or encoded > PAGE_JSON_BYTES):
+            break
+        taken += 1
+    return taken

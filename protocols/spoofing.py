@@ -1,0 +1,112 @@
+"""The advisory inventory of header lookalikes: wider than any decision, and used by none.
+
+For every key of a report's header it lists each place outside the header's own field where the key also appears:
+a line of the body, a line in a fenced example, a line of an unfenced metadata block, nested data. Spelling is
+compared leniently (any case, quoted, behind list or quotation marks), because a person who looks for spoofing wants
+to see the near misses too. Decisions read `protocols.front_matter`, never this.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from .front_matter import FenceState, body_lines, field_of, header_lines, parse
+from .javascript import WHITE_SPACE
+
+_MARKS: Final = re.compile(rf"[{re.escape(WHITE_SPACE)}]*(?:(?:[-*+>#]+|\d+[.)])[{re.escape(WHITE_SPACE)}]+)*[{{,]?")
+_LONGEST_NAME: Final = 300
+"""Only so much of a line is looked at: names are short, and a report may have lines of megabytes."""
+_NAME: Final = re.compile(r"[\"'`*]*([^\s\"'`*:=][^\"'`:=]*?)[\"'`*]*\s*[:=]")
+
+
+class Place(Enum):
+    """Where a lookalike stands."""
+
+    DUPLICATE = "duplicate field of the header"
+    BODY_LINE = "body line"
+    FENCED = "fenced example"
+    BLOCK = "unfenced block"
+    NESTED = "nested data"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One lookalike: the header's key, where it stands, its line number from 1 and the line itself."""
+
+    key: str
+    place: Place
+    line: int
+    text: str
+
+
+def inventory(report: str) -> tuple[Sighting, ...]:
+    """Returns every lookalike of the header's keys in a report, in line order; nothing without a header."""
+    header = parse(report)
+    if not header.has_header:
+        return ()
+    keys = {_fold(key): key for key, _ in reversed(header.fields)}
+    return tuple(sorted((*_in_header(report, keys), *_in_body(report, keys)), key=lambda found: found.line))
+
+
+def _fold(name: str) -> str:
+    return name.strip().casefold().replace("-", "_")
+
+
+def _name_of(line: str) -> str | None:
+    """Returns the folded name that a line seems to set, or None."""
+    line = line[:_LONGEST_NAME]
+    marks = _MARKS.match(line)
+    match = _NAME.match(line, marks.end() if marks is not None else 0)
+    return None if match is None else _fold(match[1])
+
+
+def _in_header(report: str, keys: dict[str, str]) -> Iterator[Sighting]:
+    seen: set[str] = set()
+    for number, line in header_lines(report):
+        pair = field_of(line)
+        name = _fold(pair[0]) if pair is not None else _name_of(line)
+        key = keys.get(name) if name is not None else None
+        if key is None or name is None:
+            continue
+        if pair is None:
+            yield Sighting(key, Place.NESTED, number, line)
+        elif name in seen:
+            yield Sighting(key, Place.DUPLICATE, number, line)
+        seen.update({name} if pair is not None else ())
+
+
+def _in_body(report: str, keys: dict[str, str]) -> Iterator[Sighting]:
+    fence = FenceState()
+    lines = list(body_lines(report))
+    blocks = _block_lines([line for _, line in lines])
+    for (number, line), in_block in zip(lines, blocks, strict=True):
+        if fence.feed(line):
+            continue
+        name = _name_of(line)
+        key = keys.get(name) if name is not None else None
+        if key is None:
+            continue
+        if fence.open:
+            place = Place.FENCED
+        elif field_of(line) is None:
+            place = Place.NESTED
+        else:
+            place = Place.BLOCK if in_block else Place.BODY_LINE
+        yield Sighting(key, place, number, line)
+
+
+def _block_lines(lines: list[str]) -> list[bool]:
+    """Tells of each line whether it lies between the header or a `---` line and the next `---` line, unfenced.
+
+    Prose inside does not matter here, which makes this wider than the candidates of the reader.
+    """
+    fence = FenceState()
+    result = [False] * len(lines)
+    start = 0
+    for index, line in enumerate(lines):
+        if not fence.feed(line) and not fence.open and line.rstrip() == "---":
+            result[start:index] = [True] * (index - start)
+            start = index + 1
+    return result
