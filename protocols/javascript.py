@@ -1,0 +1,102 @@
+"""The rules of the reference's language that show on the wire: white space, numbers, times.
+
+The state plane's clients and vectors were made against a JavaScript Worker; where a field is "lenient" (spec
+state-plane-protocol 1) it is lenient in exactly these ways.
+"""
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+ABSENT: Final = msgspec.UNSET
+"""A member that is not there: not a number, as distinct from null, which is 0."""
+
+WHITE_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_RADIX: Final = {"0x": (16, "0123456789abcdef"), "0o": (8, "01234567"), "0b": (2, "01")}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def trim(text: str) -> str:
+    """`text` without leading and trailing white space, of which U+FEFF is one and U+0085 and U+001C are not."""
+    return text.strip(WHITE_SPACE)
+
+
+def _text_of(value: Any) -> str:
+    """The text that an array member becomes when the array is turned into a number."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list):
+        return ",".join(_text_of(entry) for entry in value)
+    return "[object Object]"
+
+
+def to_number(value: Any) -> float | int:
+    """`value`, as parsed from JSON, as a number; NaN for what is none.
+
+    Text is trimmed and may be decimal, 0x, 0o or 0b, or empty (0); true is 1, false and null 0; an array of one
+    member is that member; an absent member (`ABSENT`) and an object are not numbers. Integers come back as `int`,
+    exactly.
+    """
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if value is None:
+        return 0
+    if isinstance(value, list):
+        try:
+            return to_number(_text_of(value))
+        except RecursionError:
+            return math.nan
+    if not isinstance(value, str):
+        return math.nan
+    text = trim(value)
+    if not text:
+        return 0
+    base = _RADIX.get(text[:2].lower())
+    if base is not None:
+        digits = text[2:].lower()
+        if not digits or any(digit not in base[1] for digit in digits) or len(digits) > 400:
+            return math.nan
+        return int(digits, base[0])
+    if text in {"Infinity", "+Infinity"}:
+        return math.inf
+    if text == "-Infinity":
+        return -math.inf
+    if not _DECIMAL.fullmatch(text):
+        return math.nan
+    number = float(text)
+    if number.is_integer():
+        # beyond 2^53 a float has lost the digits, and is refused by every integer check all the same
+        return int(number)
+    return number
+
+
+def to_safe_integer(value: Any, minimum: int = 0, maximum: int = MAX_SAFE_INTEGER) -> int | None:
+    """`value` through `to_number`, when that is an integer within [minimum, maximum]; else None."""
+    number = to_number(value)
+    if isinstance(number, int) and minimum <= number <= maximum:
+        return number
+    return None
+
+
+def iso_time(milliseconds: int) -> str:
+    """`milliseconds` since 1970 as `2026-08-01T10:00:00.000Z`. Years 0 to 9999; OverflowError beyond."""
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
