@@ -1,0 +1,153 @@
+"""Which hosts and URLs are private: the parsed rules of spec action-ledger 6.4."""
+
+import ipaddress
+import re
+
+from .numbers import es_number
+
+_SUFFIXES = (".local", ".localhost", ".internal", ".corp", ".lan", ".home", ".home.arpa")
+_V6_PRIVATE = re.compile(r"(?:f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):", re.ASCII)
+_V6_MAPPED = re.compile(r"::(?:ffff:)?([0-9a-f]{1,4}):([0-9a-f]{1,4})", re.ASCII)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):", re.ASCII)
+_NUMERIC_END = re.compile(r"\d+|0x[0-9a-f]*", re.ASCII)
+_SPECIAL = frozenset({"http", "https", "ftp", "ws", "wss"})
+
+
+def is_private_ipv4(address: int) -> bool:
+    """Whether a 32-bit address lies in 10/8, 127/8, 100.64/10, 169.254/16, 192.168/16 or 172.16/12."""
+    high = address >> 16
+    return (
+        address >> 24 in (10, 127)
+        or address >> 22 == (100 << 2 | 1)
+        or high in (0xA9FE, 0xC0A8)
+        or address >> 20 == (172 << 4 | 1)
+    )
+
+
+def short_ipv6(text: str) -> str | None:
+    """Shortest standard form of an IPv6 address, hexadecimal groups only; None when `text` is none."""
+    if ":" not in text or "%" in text:
+        return None
+    try:
+        number = int(ipaddress.IPv6Address(text))
+    except ValueError:
+        return None
+    groups = [f"{number >> shift & 0xFFFF:x}" for shift in range(112, -1, -16)]
+    best_start, best_length, start = 0, 1, 0
+    while start < 8:
+        end = start
+        while end < 8 and groups[end] == "0":
+            end += 1
+        if end - start > best_length:
+            best_start, best_length = start, end - start
+        start = max(end, start) + 1
+    if best_length < 2:
+        return ":".join(groups)
+    return f"{':'.join(groups[:best_start])}::{':'.join(groups[best_start + best_length :])}"
+
+
+def is_private_host(text: str) -> bool:
+    """The host test. `text` is any trimmed text, not necessarily a host."""
+    host = text.removeprefix("[").removesuffix("]").rstrip(".").lower()
+    if not host:
+        return False
+    host = short_ipv6(host) or host
+    if host == "localhost" or host.endswith(_SUFFIXES) or host.startswith(("internal.", "intranet.")):
+        return True
+    if host == "::1" or _V6_PRIVATE.match(host):
+        return True
+    mapped = _V6_MAPPED.fullmatch(host)
+    if mapped:
+        return is_private_ipv4(int(mapped[1], 16) << 16 | int(mapped[2], 16))
+    parts = host.split(".")
+    if len(parts) != 4:
+        return False
+    address = 0
+    for part in parts:
+        number = es_number(part)
+        if not (0 <= number <= 255 and number == int(number)):
+            return False
+        address = address << 8 | int(number)
+    return is_private_ipv4(address)
+
+
+def _ipv4_number_host(host: str) -> str | None:
+    """Dotted quad of a host in IPv4 number form; any other host as it is; None for an impossible one."""
+    parts = host.split(".")
+    if parts[-1] == "" and len(parts) > 1:
+        parts.pop()
+    if not _NUMERIC_END.fullmatch(parts[-1]):
+        return host
+    if len(parts) > 4:
+        return None
+    numbers = []
+    for part in parts:
+        try:
+            if part.startswith("0x"):
+                numbers.append(int(part[2:] or "0", 16))
+            elif len(part) > 1 and part[0] == "0":
+                numbers.append(int(part, 8))
+            elif part.isascii() and part.isdigit():
+                numbers.append(int(part))
+            else:
+                return None
+        except ValueError:
+            return None
+    if any(number > 255 for number in numbers[:-1]) or numbers[-1] >= 256 ** (5 - len(numbers)):
+        return None
+    address = numbers[-1]
+    for index, number in enumerate(numbers[:-1]):
+        address += number << 8 * (3 - index)
+    return ".".join(str(address >> shift & 0xFF) for shift in (24, 16, 8, 0))
+
+
+def _valid_labels(host: str) -> bool:
+    for label in host.split("."):
+        if label.startswith("xn--"):
+            try:
+                if label[4:].encode("ascii").decode("punycode").isascii():
+                    return False
+            except ValueError:
+                return False
+    return True
+
+
+def _private_authority(authority: str, *, special: bool) -> bool:
+    user, at, rest = authority.rpartition("@")
+    name, _, password = user.partition(":")
+    host, colon, port = rest.partition(":")
+    if not host and (special or at or colon):
+        return False
+    if port and not (port.isascii() and port.isdigit() and (not special or int(port[-400:]) <= 65535)):
+        return False
+    if port and not special and int(port[-400:]) > 65535:
+        return False
+    if special:
+        quad = _ipv4_number_host(host.lower())
+        if quad is None or not _valid_labels(quad):
+            return False
+        host = quad
+    return bool(name or password) or is_private_host(host)
+
+
+def is_private_url(text: str) -> bool:
+    """The URL test for the machine alphabet: `file:`, user information, or a private host. No URL, not private."""
+    found = _SCHEME.match(text)
+    if found is None:
+        return False
+    scheme, rest = found[1].lower(), text[found.end() :]
+    if scheme == "file":
+        if not rest.startswith("//"):
+            return True
+        host = rest[2:].partition("/")[0]
+        if not host or re.fullmatch(r"[A-Za-z]:", host):
+            return True
+        if ":" in host or "@" in host:
+            return False
+        quad = _ipv4_number_host(host.lower())
+        return quad is not None and _valid_labels(quad)
+    if scheme in _SPECIAL:
+        return _private_authority(rest.lstrip("/").partition("/")[0], special=True)
+    if rest.startswith("//"):
+        return _private_authority(rest[2:].partition("/")[0], special=False)
+    return False
