@@ -29,9 +29,9 @@ from types import ModuleType
 from starlette.routing import BaseRoute
 
 from ..routing import Route
-from . import health
+from . import cursors, health
 
-SUBJECTS: list[ModuleType] = [health]
+SUBJECTS: list[ModuleType] = [health, cursors]
 
 
 def all_routes() -> Iterator[Route]:

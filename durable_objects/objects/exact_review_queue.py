@@ -1,0 +1,45 @@
+"""The one object of the state plane: instance `global`, class `ExactReviewQueue`.
+
+Records, cursors, the writer lease, command intakes and the review queue are one object with a module of code for each
+subject, because direct publication must commit the record tuple and the end of the lease together (architecture
+4, spec state-plane-storage 1). Two objects would need an idempotent, resumable step between them on the hottest
+path; one object needs a transaction. What is given up is spreading those subjects over several objects, which the
+reference does not do either. This class only puts the subjects together: a line for the mixin, a line for the
+store.
+"""
+
+from typing import Any
+
+from ..runtime import DurableObject
+from .clock import clock_of
+from .cursors import CursorMethods, CursorStore
+
+RETIRED_TABLES = (
+    "state_append_window",
+    "state_append_receipts",
+    "state_append_drains",
+    "state_append_meta",
+    "state_append_dead_letters",
+    "exact_review_review_telemetry",
+)
+"""Tables of the retired projection into Git and of review telemetry: dropped outright, their data is not carried over
+(spec state-plane-storage 7)."""
+
+
+def drop_retired_tables(storage: Any) -> None:
+    """Drops the tables of earlier releases that nothing reads any more."""
+    for table in RETIRED_TABLES:
+        storage.sql.exec(f'DROP TABLE IF EXISTS "{table}"')
+
+
+class ExactReviewQueue(
+    CursorMethods,
+    DurableObject,
+):
+    """See the module. Tables are made, and upgraded, at construction."""
+
+    def __init__(self, ctx: Any, env: Any) -> None:
+        super().__init__(ctx, env)
+        now = clock_of(ctx)
+        drop_retired_tables(ctx.storage)
+        self.cursors = CursorStore(ctx.storage, now)
