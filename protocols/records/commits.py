@@ -6,21 +6,13 @@ from typing import Final
 
 from ..coercion import to_text, trimmed_text
 from ..javascript import ABSENT
+from ..wire.records import CanonicalRecordDigestMismatch, CanonicalRecordTooLarge, InvalidCanonicalCommitRecords
 from .identity import COMMIT_ID, DIGEST, is_slug
-from .text import MAX_RECORD_BYTES, MAX_REQUEST_BYTES, digest_of, storable_text, utf8_bytes
+from .text import MAX_RECORD_BYTES, digest_of, storable_text, utf8_bytes
 
 MAX_COMMITS: Final = 100
 COMMIT_REVISION: Final = 1
 """Commits are never rewritten, so their revision is always this one."""
-
-
-class InvalidCommits(ValueError):
-    """The request is no lot of commit records; `answer` is the wire's answer, `status` its status."""
-
-    def __init__(self, message: str, status: int = 400, answer: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.answer = dict(answer or {"error": "invalid_canonical_commit_records"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,51 +33,38 @@ class CommitLot:
     records: tuple[CommitRecord, ...]
 
 
-def check_commits_size(body_bytes: int) -> None:
-    """Raises `InvalidCommits` (413) when a request's body is above 4 MiB."""
-    if body_bytes > MAX_REQUEST_BYTES:
-        raise InvalidCommits(
-            f"body: at most {MAX_REQUEST_BYTES} bytes are accepted",
-            413,
-            {"error": "canonical_commit_records_too_large", "maxBytes": MAX_REQUEST_BYTES},
-        )
-
-
 def parse_commits(body: object) -> CommitLot:
-    """Returns the lot that a request's JSON describes; raises `InvalidCommits` for the first rule it breaks."""
+    """Returns the lot that a request's JSON describes.
+
+    Raises InvalidCanonicalCommitRecords, CanonicalRecordTooLarge or CanonicalRecordDigestMismatch for the first rule
+    that it breaks, record by record.
+    """
     if not isinstance(body, dict):
-        raise InvalidCommits("body: an object is needed")
+        raise InvalidCanonicalCommitRecords("body: an object is needed")
     slug = trimmed_text(body.get("repo_slug", ABSENT))
     if not is_slug(slug):
-        raise InvalidCommits("repo_slug: a repository slug is needed")
+        raise InvalidCanonicalCommitRecords("repo_slug: a repository slug is needed")
     records = body.get("records")
     if not isinstance(records, list) or not 1 <= len(records) <= MAX_COMMITS:
-        raise InvalidCommits(f"records: a list of 1 to {MAX_COMMITS} is needed")
+        raise InvalidCanonicalCommitRecords(f"records: a list of 1 to {MAX_COMMITS} is needed")
     return CommitLot(slug, tuple(_parse_record(entry) for entry in records))
 
 
 def _parse_record(entry: object) -> CommitRecord:
     if not isinstance(entry, dict):
-        raise InvalidCommits("records: every entry is an object")
+        raise InvalidCanonicalCommitRecords("records: every entry is an object")
     sha = trimmed_text(entry.get("sha", ABSENT))
     if COMMIT_ID.fullmatch(sha) is None:
-        raise InvalidCommits("records.sha: 40 lowercase hex digits are needed")
+        raise InvalidCanonicalCommitRecords("records.sha: 40 lowercase hex digits are needed")
     content = entry.get("content")
     digest = to_text(entry.get("digest", ABSENT)).strip().lower()
     if not isinstance(content, str) or DIGEST.fullmatch(digest) is None:
-        raise InvalidCommits(f"records: {sha} needs a text as content and 64 hex digits as digest")
+        raise InvalidCanonicalCommitRecords(f"records: {sha} needs a text as content and 64 hex digits as digest")
     data = utf8_bytes(content)
     if len(data) > MAX_RECORD_BYTES:
-        raise InvalidCommits(
-            f"records: {sha} is above {MAX_RECORD_BYTES} bytes",
-            413,
-            {"error": "canonical_record_too_large", "section": "commits", "id": sha, "maxBytes": MAX_RECORD_BYTES},
-        )
+        raise CanonicalRecordTooLarge(section="commits", id=sha, maxBytes=MAX_RECORD_BYTES)
     if digest_of(data) != digest:
-        raise InvalidCommits(
-            f"records: {sha} has another digest",
-            answer={"error": "canonical_record_digest_mismatch", "section": "commits", "id": sha},
-        )
+        raise CanonicalRecordDigestMismatch(section="commits", id=sha)
     return CommitRecord(sha, storable_text(content), digest, len(data))
 
 

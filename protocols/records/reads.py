@@ -6,6 +6,7 @@ from typing import Final
 
 from ..coercion import trimmed_text
 from ..javascript import ABSENT, to_safe_integer
+from ..wire.records import InvalidCanonicalRecordExport, InvalidCanonicalRecordListing
 from .identity import SECTIONS, TUPLE_SECTIONS, is_slug
 
 LIST_DEFAULT: Final = 100
@@ -16,18 +17,6 @@ PAGE_TEXT_BYTES: Final = 2 * 1024 * 1024
 """A page ends before its record texts pass this."""
 PAGE_JSON_BYTES: Final = 4 * 1024 * 1024
 """A page ends before its rows, as JSON, pass this."""
-
-
-class InvalidListing(ValueError):
-    """The list request breaks a rule; the text names the field."""
-
-    code = "invalid_canonical_record_listing"
-
-
-class InvalidExport(ValueError):
-    """The export request breaks a rule; the text names the field."""
-
-    code = "invalid_canonical_record_export"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +46,40 @@ class Export:
 
 
 def parse_listing(body: object) -> Listing:
-    """Returns the listing that a request's JSON asks for; raises `InvalidListing`."""
+    """Returns the listing that a request's JSON asks for; raises InvalidCanonicalRecordListing."""
     fields = body if isinstance(body, dict) else {}
     slug = trimmed_text(fields.get("repoSlug", ABSENT))
     section = trimmed_text(fields.get("section", ABSENT))
     if not is_slug(slug):
-        raise InvalidListing("repoSlug: a repository slug is needed")
+        raise InvalidCanonicalRecordListing("repoSlug: a repository slug is needed")
     if section not in TUPLE_SECTIONS:
-        raise InvalidListing(f"section: one of {', '.join(TUPLE_SECTIONS)}")
+        raise InvalidCanonicalRecordListing(f"section: one of {', '.join(TUPLE_SECTIONS)}")
     cursor = to_safe_integer(fields.get("cursor", 0))
     limit = to_safe_integer(fields.get("limit", LIST_DEFAULT), 1, LIST_MAXIMUM)
     if cursor is None:
-        raise InvalidListing("cursor: an integer from 0 is needed")
+        raise InvalidCanonicalRecordListing("cursor: an integer from 0 is needed")
     if limit is None:
-        raise InvalidListing(f"limit: an integer from 1 to {LIST_MAXIMUM} is needed")
+        raise InvalidCanonicalRecordListing(f"limit: an integer from 1 to {LIST_MAXIMUM} is needed")
     return Listing(slug, section, cursor, limit)
 
 
 def parse_export(body: object) -> Export:
-    """Returns the export that a request's JSON asks for; raises `InvalidExport`."""
+    """Returns the export that a request's JSON asks for; raises InvalidCanonicalRecordExport."""
     fields = body if isinstance(body, dict) else {}
     slug = trimmed_text(fields.get("repoSlug", ABSENT))
     if not is_slug(slug):
-        raise InvalidExport("repoSlug: a repository slug is needed")
+        raise InvalidCanonicalRecordExport("repoSlug: a repository slug is needed")
     listed = fields.get("sections", list(SECTIONS))
     sections = tuple(trimmed_text(entry) for entry in listed) if isinstance(listed, list) else ()
     if not sections or len(set(sections)) != len(sections) or not set(sections) <= set(SECTIONS):
-        raise InvalidExport(f"sections: a list of some of {', '.join(SECTIONS)}, each at most once")
+        raise InvalidCanonicalRecordExport(f"sections: a list of some of {', '.join(SECTIONS)}, each at most once")
     since = to_safe_integer(fields.get("sinceRevision", 0))
     cursor = to_safe_integer(fields.get("cursor", 0))
     limit = to_safe_integer(fields.get("limit", EXPORT_DEFAULT), 1, EXPORT_MAXIMUM)
     if since is None or cursor is None:
-        raise InvalidExport("sinceRevision, cursor: integers from 0 are needed")
+        raise InvalidCanonicalRecordExport("sinceRevision, cursor: integers from 0 are needed")
     if limit is None:
-        raise InvalidExport(f"limit: an integer from 1 to {EXPORT_MAXIMUM} is needed")
+        raise InvalidCanonicalRecordExport(f"limit: an integer from 1 to {EXPORT_MAXIMUM} is needed")
     return Export(slug, sections, since, cursor, limit)
 
 

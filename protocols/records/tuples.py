@@ -15,6 +15,7 @@ import msgspec
 
 from ..coercion import to_text, trimmed_text, utf16_length
 from ..javascript import ABSENT
+from ..wire.records import InvalidCanonicalRecordTuple as _Refused
 from .identity import DIGEST, TUPLE_SECTIONS, item_number, tuple_path
 from .text import MAX_RECORD_BYTES, decode_base64, digest_of, packet_reference_holds
 
@@ -28,12 +29,6 @@ MAX_DELIVERY_ID: Final = 512
 
 _KEY: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,199})/([1-9][0-9]*)")
 _FORBIDDEN_IN_DELIVERY: Final = re.compile("[\r\n\0]")
-
-
-class InvalidTuple(ValueError):
-    """The request is no record tuple. The text names the field and what would be right; the wire has one code."""
-
-    code = "invalid_canonical_record_tuple"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,49 +71,49 @@ class TupleWrite:
 
 
 def parse_tuple(body: object) -> TupleWrite:
-    """Returns the tuple that a request's JSON describes; raises `InvalidTuple` for the first rule it breaks."""
+    """Returns the tuple that a request's JSON describes; raises InvalidCanonicalRecordTuple for a broken rule."""
     if not isinstance(body, dict):
-        raise InvalidTuple("body: an object is needed")
+        raise _Refused("body: an object is needed")
     delivery_id = trimmed_text(body.get("deliveryId", ABSENT))
     if not 1 <= utf16_length(delivery_id) <= MAX_DELIVERY_ID or _FORBIDDEN_IN_DELIVERY.search(delivery_id):
-        raise InvalidTuple(f"deliveryId: 1 to {MAX_DELIVERY_ID} characters without CR, LF and NUL are needed")
+        raise _Refused(f"deliveryId: 1 to {MAX_DELIVERY_ID} characters without CR, LF and NUL are needed")
     key = to_text(body.get("key", ABSENT))
     match = _KEY.fullmatch(key)
     number = None if match is None else item_number(match[2])
     if match is None or number is None:
-        raise InvalidTuple("key: <repository slug>/<item number> is needed")
+        raise _Refused("key: <repository slug>/<item number> is needed")
     slug = match[1]
     operations = body.get("operations")
     if not isinstance(operations, list) or len(operations) != len(TUPLE_SECTIONS):
-        raise InvalidTuple("operations: a list of four is needed, one for each section")
+        raise _Refused("operations: a list of four is needed, one for each section")
     paths = {tuple_path(slug, section, number): section for section in TUPLE_SECTIONS}
     parsed = tuple(_parse_operation(entry, paths) for entry in operations)
     by_section = {operation.section: operation for operation in parsed}
     if len(by_section) != len(TUPLE_SECTIONS):
-        raise InvalidTuple("operations: every section exactly once")
+        raise _Refused("operations: every section exactly once")
     _check_structure(by_section)
     return TupleWrite(delivery_id, key, slug, number, parsed)
 
 
 def _parse_operation(entry: object, paths: Mapping[str, str]) -> Operation:
     if not isinstance(entry, dict):
-        raise InvalidTuple("operations: every entry is an object")
+        raise _Refused("operations: every entry is an object")
     path = entry.get("path")
     section = paths.get(path) if isinstance(path, str) else None
     if section is None or not isinstance(path, str):
-        raise InvalidTuple("operations.path: one of " + ", ".join(paths))
+        raise _Refused("operations.path: one of " + ", ".join(paths))
     expected = entry.get("expectedDigest", ABSENT)
     if expected is not None and (not isinstance(expected, str) or DIGEST.fullmatch(expected) is None):
-        raise InvalidTuple(f"expectedDigest of {path}: null or 64 lowercase hex digits are needed")
+        raise _Refused(f"expectedDigest of {path}: null or 64 lowercase hex digits are needed")
     if "contentBase64" not in entry:
         return Operation(section, path, expected, None, None)
     content = decode_base64(entry["contentBase64"])
     if content is None or len(content) > MAX_RECORD_BYTES:
-        raise InvalidTuple(f"contentBase64 of {path}: padded base64 of at most {MAX_RECORD_BYTES} bytes is needed")
+        raise _Refused(f"contentBase64 of {path}: padded base64 of at most {MAX_RECORD_BYTES} bytes is needed")
     try:
         content.decode()
     except UnicodeDecodeError as error:
-        raise InvalidTuple(f"contentBase64 of {path}: the bytes are no UTF-8") from error
+        raise _Refused(f"contentBase64 of {path}: the bytes are no UTF-8") from error
     return Operation(section, path, expected, content, digest_of(content))
 
 
@@ -126,16 +121,16 @@ def _check_structure(operations: Mapping[str, Operation]) -> None:
     items, closed = operations["items"].content, operations["closed"].content
     packet = operations["decision-packets"]
     if items is not None and closed is not None:
-        raise InvalidTuple("operations: items and closed exclude each other")
+        raise _Refused("operations: items and closed exclude each other")
     primary = items if items is not None else closed
     if primary is None:
         if operations["plans"].content is not None or packet.content is not None:
-            raise InvalidTuple("operations: a plan or decision packet needs a report in items or closed")
+            raise _Refused("operations: a plan or decision packet needs a report in items or closed")
         return
     if closed is not None and operations["plans"].content is not None:
-        raise InvalidTuple("operations: a closed report has no plan")
+        raise _Refused("operations: a closed report has no plan")
     if not packet_reference_holds(primary.decode(), packet.path, packet.digest):
-        raise InvalidTuple("decision_packet_sha256, decision_packet_path: the report must name its packet, or none")
+        raise _Refused("decision_packet_sha256, decision_packet_path: the report must name its packet, or none")
 
 
 @dataclass(frozen=True, slots=True)
