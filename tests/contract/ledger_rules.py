@@ -4,14 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.protocols.ledger import canonical, identity, timestamps, vocabulary
+from moorage.protocols.ledger.admission import Admission
 from moorage.protocols.ledger.events import Event, build_event
 from moorage.protocols.ledger.paths import data_path, spool_path
 from moorage.protocols.ledger.producers import workflow_producer
+from moorage.protocols.ledger.projections import is_delivered, projection_request, projection_settings
+from moorage.protocols.ledger.publication import is_publishable_path, parse_command_manifest
 from moorage.protocols.ledger.refusals import LedgerRefusal
 from moorage.protocols.ledger.shards import ShardIdentity, build_shards, replay_digest, shard_path
 from moorage.protocols.ledger.text import digest_text, machine_text, repository_text, scope_text
 from moorage.protocols.ledger.urls import run_url
-from moorage.protocols.ledger.validate import parse_shard_text, validate_record
+from moorage.protocols.ledger.validate import parse_event_line, parse_shard_text, validate_record
 
 Case = dict[str, Any]
 
@@ -217,6 +220,43 @@ def sanitise(case: Case) -> None:
         same(case, producer=result)
 
 
+def publish(case: Case) -> None:
+    if case["function"] == "is_publish_path":
+        assert is_publishable_path(case["path"]) == case["accepted"]
+        return
+    result = attempt(case, lambda: parse_command_manifest(case["content"], case["lane"], case["env"]))
+    assert (result is not None) == case["accepted"]
+
+
+def projection(case: Case) -> None:
+    def deliver() -> dict[str, Any] | None:
+        settings = projection_settings(case["env"])
+        if settings is None:
+            return None
+        request = projection_request(parse_event_line(case["event_line"]), settings)
+        sent = {"url": request.url, "method": request.method, "headers": request.headers, "body": request.body}
+        same(case, request=sent)
+        if not is_delivered(case.get("response_status", 200)):
+            raise LedgerRefusal("projection-http", "the endpoint did not take the event")
+        return sent
+
+    result = attempt(case, deliver)
+    if "rejected" not in case:
+        assert (result is None) == bool(case.get("skipped", False))
+
+
+def projection_queue(case: Case) -> None:
+    admission: Admission[str, str] = Admission()
+    for number, op in enumerate(case["ops"]):
+        started: list[str] = []
+        rejected: list[str] = []
+        for label in op["labels"]:
+            step = admission.enqueue(op["root"], label) if op["op"] == "enqueue" else admission.settled(label)
+            started += step.started
+            rejected += [refused for refused, _ in step.rejected]
+        assert (started, rejected) == (op["started"], op["rejected"]), f"op {number}: {started}, {rejected}"
+
+
 AREAS: dict[str, Callable[[Case], None]] = {
     "canonical-json": canonical_json,
     "identity": identities,
@@ -227,4 +267,7 @@ AREAS: dict[str, Callable[[Case], None]] = {
     "reader": reader,
     "shards": shards,
     "sanitise": sanitise,
+    "publish": publish,
+    "projection": projection,
+    "projection-queue": projection_queue,
 }
