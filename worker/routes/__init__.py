@@ -29,9 +29,9 @@ from types import ModuleType
 from starlette.routing import BaseRoute
 
 from ..routing import Route
-from . import cursors, health
+from . import blobs, cursors, health
 
-SUBJECTS: list[ModuleType] = [health, cursors]
+SUBJECTS: list[ModuleType] = [health, blobs, cursors]
 
 
 def all_routes() -> Iterator[Route]:
