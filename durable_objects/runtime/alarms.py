@@ -1,0 +1,338 @@
+"""Alarms: the slot in each object's file, and the durable index that says which objects are due (semantics 10).
+
+An alarm moved earlier enters the index before the object's commit, and the index is synced first; one moved later
+leaves after. The index may therefore name a time that is too early, never one that is too late: what is due is looked
+up in the object itself before it runs.
+"""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .clock import Clock, TimerHandle
+from .commitlog import CommitLog, WalFile
+from .database import Database
+
+if TYPE_CHECKING:
+    from .instance import Instance
+    from .namespace import DurableObjectNamespace
+
+MAX_RETRIES: Final = 6
+FIRST_DELAY: Final = 2.0
+MAX_UNCOUNTED_BACKOFF: Final = 9
+HANDLER_LIMIT: Final = 15 * 60.0
+_NANOSECONDS: Final = 1_000_000
+
+_log = logging.getLogger("moorage.runtime.alarms")
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmInvocationInfo:
+    """What `alarm(info)` is told: how often it was retried, whether this is a retry, and its time in milliseconds."""
+
+    retryCount: int
+    isRetry: bool
+    scheduledTime: int
+
+    def to_py(self) -> dict[str, Any]:
+        """Returns the three members as a dict."""
+        return {"retryCount": self.retryCount, "isRetry": self.isRetry, "scheduledTime": self.scheduledTime}
+
+
+class AlarmSlot:
+    """The alarm that an object's file holds: nanoseconds in `_cf_METADATA`, the digits below a millisecond being a
+    counter, so that an alarm set anew to the same millisecond is another value."""
+
+    __slots__ = ("_counter", "_instance", "_later", "firing", "indexed", "touched")
+
+    def __init__(self, instance: "Instance") -> None:
+        self._instance = instance
+        self._counter = 0
+        self._later: int | None | bool = False
+        self.firing: int | None = None
+        self.touched = False
+        self.indexed: int | None = None
+
+    def raw(self) -> int | None:
+        """Returns the stored nanoseconds, also while the handler of that alarm runs."""
+        database = self._instance.database
+        if not database.has_table("_cf_METADATA"):
+            return None
+        row = database.connection.execute("SELECT value FROM _cf_METADATA WHERE key=1").fetchone()
+        return None if row is None else int(row[0])
+
+    def get(self) -> int | None:
+        """Returns the alarm as `getAlarm()` shows it, in milliseconds."""
+        value = self.raw()
+        return None if value is None or value == self.firing else value // _NANOSECONDS
+
+    def set(self, milliseconds: int | None, *, confirmed: bool = True) -> None:
+        """Stores the alarm, or removes it, in the open transaction."""
+        database = self._instance.database
+        if milliseconds is None and not database.has_table("_cf_METADATA"):
+            return
+        database.write(confirmed=confirmed)
+        self.touched = True
+        if milliseconds is None:
+            database.connection.execute("DELETE FROM _cf_METADATA WHERE key=1")
+            return
+        if not database.has_table("_cf_METADATA"):
+            database.connection.execute("CREATE TABLE _cf_METADATA(key INTEGER PRIMARY KEY, value BLOB)")
+            database.tables["_cf_METADATA"] = True
+        self._counter = (self._counter + 1) % _NANOSECONDS
+        value = milliseconds * _NANOSECONDS + self._counter
+        if value == self.raw() or value == self.firing:
+            value += 1
+        database.connection.execute(
+            "INSERT INTO _cf_METADATA(key,value) VALUES(1,?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
+            (value,),
+        )
+
+    def restore(self, value: int) -> None:
+        """Stores raw nanoseconds again, after everything was deleted and the alarm is to stay."""
+        self.set(value // _NANOSECONDS)
+
+    def before_commit(self) -> tuple[WalFile, ...]:
+        """Puts an alarm that is earlier than the index knows into the index; returns what must be synced first."""
+        if not self.touched:
+            return ()
+        self.touched = False
+        value = self.raw()
+        self._later = value
+        scheduler = self._instance.namespace.alarms
+        if value is not None and (self.indexed is None or value < self.indexed):
+            self.indexed = value
+            self._later = False
+            return scheduler.index(self._instance.id, value)
+        return ()
+
+    def after_commit(self) -> None:
+        """Once the commit is durable: an alarm moved later, or gone, leaves its old place in the index."""
+        if self._later is False:
+            return
+        value, self._later = self._later, False
+        if value != self.indexed:
+            self.indexed = None if value is None else int(value)
+            self._instance.namespace.alarms.moved(self._instance.id, self.indexed)
+
+    def reconcile(self) -> None:
+        """After opening: what the file says is what the index must say."""
+        value = self.raw()
+        scheduler = self._instance.namespace.alarms
+        self.indexed = scheduler.indexed(self._instance.id)
+        if value != self.indexed:
+            self.indexed = value
+            scheduler.moved(self._instance.id, value)
+
+
+class _Run:
+    """An alarm that is running or waits for its retry."""
+
+    __slots__ = ("attempts", "backoff", "failing", "timer", "uncounted")
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.backoff = 0
+        self.uncounted = False
+        self.timer: TimerHandle | None = None
+        self.failing: int | None = None
+
+
+class AlarmScheduler:
+    """The alarms of one namespace: its index, its timer, and its retries."""
+
+    def __init__(
+        self,
+        namespace: "DurableObjectNamespace",
+        path: str | None,
+        log: CommitLog,
+        clock: Clock,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._namespace = namespace
+        self._clock = clock
+        self._jitter = jitter
+        self._database = Database(path, log)
+        self._timer: TimerHandle | None = None
+        self._timer_due: int | None = None
+        self._runs: dict[str, _Run] = {}
+        self._closed = False
+        self.fresh = False
+
+    def open(self) -> None:
+        """Opens or creates the index (in a thread). Sets `fresh` when there was none."""
+        path = self._database.path
+        self.fresh = path is not None and not os.path.exists(path)
+        self._database.open()
+        self._database.connection.execute(
+            "CREATE TABLE IF NOT EXISTS _cf_ALARM(actor_id TEXT PRIMARY KEY, scheduled_time INTEGER, actor_name TEXT) "
+            "WITHOUT ROWID"
+        )
+        self._database.connection.execute("CREATE INDEX IF NOT EXISTS _cf_ALARM_due ON _cf_ALARM(scheduled_time)")
+
+    def rebuild(self, folder: str) -> None:
+        """Reads the alarm of every object file in `folder` into a fresh index (in a thread)."""
+        found = []
+        for entry in os.scandir(folder):
+            digits, dot, ending = entry.name.partition(".")
+            if dot and ending == "sqlite" and len(digits) == 64:
+                value = alarm_in_file(entry.path)
+                if value is not None:
+                    found.append((digits, value))
+        connection = self._database.connection
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR IGNORE INTO _cf_ALARM(actor_id, scheduled_time) VALUES(?,?)", found)
+        connection.execute("COMMIT")
+        if found:
+            _log.warning("the alarm index was missing: %d alarms were read back from the objects", len(found))
+
+    def start(self) -> None:
+        """Arms the timer for the next alarm."""
+        self._arm()
+
+    async def close(self) -> None:
+        """Stops timers and closes the index; alarms stay in it."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for run in self._runs.values():
+            if run.timer is not None:
+                run.timer.cancel()
+        await self._database.close()
+
+    # The index.
+
+    def indexed(self, object_id: Any) -> int | None:
+        """Returns the indexed nanoseconds of an object, or None."""
+        row = self._database.connection.execute(
+            "SELECT scheduled_time FROM _cf_ALARM WHERE actor_id=?", (str(object_id),)
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def index(self, object_id: Any, value: int) -> tuple[WalFile, ...]:
+        """Writes an earlier time; returns the file that must be synced before the object's own."""
+        self._write(object_id, value)
+        self._arm_for(value)
+        return () if self._database.wal is None else (self._database.wal,)
+
+    def moved(self, object_id: Any, value: int | None) -> None:
+        """Writes a later time, or removes the entry. Removing it cancels a pending retry (semantics 10.11)."""
+        self._write(object_id, value)
+        if value is None:
+            run = self._runs.get(str(object_id))
+            if run is not None and run.timer is not None:
+                run.timer.cancel()
+                del self._runs[str(object_id)]
+        else:
+            self._arm_for(value)
+
+    def _write(self, object_id: Any, value: int | None) -> None:
+        connection = self._database.connection
+        if value is None:
+            connection.execute("DELETE FROM _cf_ALARM WHERE actor_id=?", (str(object_id),))
+        else:
+            connection.execute(
+                "INSERT INTO _cf_ALARM(actor_id, scheduled_time, actor_name) VALUES(?,?,?) ON CONFLICT(actor_id) DO "
+                "UPDATE SET scheduled_time=excluded.scheduled_time, actor_name=coalesce(excluded.actor_name,actor_name)",
+                (str(object_id), value, object_id.name),
+            )
+        self._database.autocommitted()
+
+    # The timer.
+
+    def _arm_for(self, value: int) -> None:
+        if self._timer_due is None or value < self._timer_due:
+            self._set_timer(value)
+
+    def _set_timer(self, value: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._closed:
+            return
+        self._timer_due = value
+        # A timer may fire a touch early by the clock that alarms go by: `_due` looks again and re-arms.
+        delay = max(0.0, value / _NANOSECONDS - self._clock.now()) / 1000
+        self._timer = self._clock.call_later(min(delay, 86_400.0), self._due)
+
+    def _arm(self) -> None:
+        self._timer_due = None
+        rows = self._database.connection.execute(
+            "SELECT actor_id, scheduled_time FROM _cf_ALARM ORDER BY scheduled_time LIMIT ?", (len(self._runs) + 1,)
+        )
+        for actor_id, value in rows.fetchall():
+            if actor_id not in self._runs:
+                self._set_timer(value)
+                return
+
+    def _due(self) -> None:
+        self._timer = None
+        if self._closed:
+            return
+        rows = self._database.connection.execute(
+            "SELECT actor_id, actor_name FROM _cf_ALARM WHERE scheduled_time/1000000<=? ORDER BY scheduled_time",
+            (self._clock.now(),),
+        ).fetchall()
+        for actor_id, name in rows:
+            if actor_id not in self._runs:
+                self._runs[actor_id] = _Run()
+                self._fire(actor_id, name)
+        self._arm()
+
+    # Running.
+
+    def _fire(self, actor_id: str, name: str | None) -> None:
+        run = self._runs[actor_id]
+        run.timer = None
+        self._namespace.start_alarm(
+            actor_id, name, run.attempts, lambda outcome: self._ended(actor_id, name, outcome)
+        )
+
+    def _ended(self, actor_id: str, name: str | None, outcome: "AlarmOutcome") -> None:
+        run = self._runs.get(actor_id)
+        if run is None or self._closed:
+            return
+        if not outcome.retry:
+            del self._runs[actor_id]
+            self._arm()
+            return
+        if outcome.counted:
+            if run.uncounted:
+                run.uncounted, run.backoff = False, 0
+            run.attempts += 1
+            if run.attempts > MAX_RETRIES:
+                _log.error("alarm of %s given up after %d failed runs", actor_id, run.attempts)
+                del self._runs[actor_id]
+                self._namespace.give_up_alarm(actor_id, name, outcome.fired)
+                self._arm()
+                return
+            exponent = run.backoff
+        else:
+            run.uncounted = True
+            exponent = min(run.backoff, MAX_UNCOUNTED_BACKOFF)
+        run.backoff += 1
+        delay = FIRST_DELAY * 2.0**exponent * (1 + 0.25 * self._jitter())
+        run.timer = self._clock.call_later(delay, lambda: self._fire(actor_id, name))
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmOutcome:
+    """How a run ended: whether it is to be retried, whether that counts, and which stored value it was for."""
+
+    retry: bool
+    counted: bool = True
+    fired: int | None = None
+
+
+def alarm_in_file(path: str) -> int | None:
+    """Returns the alarm that an object's file holds, in nanoseconds, or None. Raises sqlite3.Error."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name='_cf_METADATA'").fetchone() is None:
+            return None
+        row = connection.execute("SELECT value FROM _cf_METADATA WHERE key=1").fetchone()
+        return None if row is None else int(row[0])
+    finally:
+        connection.close()

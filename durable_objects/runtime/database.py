@@ -1,0 +1,407 @@
+"""One object's SQLite file: opening, implicit and explicit transactions, durability, checkpoints.
+
+The connection lives on the event loop's thread: a storage call finishes at once, so awaiting it never lets another
+event in. Opening, closing and checkpoints, which sync, happen in threads.
+"""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from .authorizer import LIMITS, allowed
+from .commitlog import CommitLog, WalFile, sync_folder
+
+PAGE_SIZE: Final = 4096
+CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
+CHECKPOINT_COMMITS: Final = 500
+
+_template: bytes | None = None
+_template_lock = threading.Lock()
+
+
+def _empty_file() -> bytes:
+    """An empty database of one page in WAL mode, made once a process by SQLite itself."""
+    global _template
+    with _template_lock:
+        if _template is None:
+            import tempfile
+
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "template.sqlite")
+                connection = sqlite3.connect(path, isolation_level=None)
+                connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA user_version=1")
+                connection.close()
+                _template = Path(path).read_bytes()
+        return _template
+
+
+def create_file(path: str) -> None:
+    """Creates an empty database at `path` durably, or leaves the one that is there. Raises OSError."""
+    folder = os.path.dirname(path)
+    temporary = f"{path}.new-{os.getpid()}-{threading.get_ident()}"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(_empty_file())
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    sync_folder(folder)
+
+
+class Database:
+    """The open database of one instance.
+
+    `on_dirty` is called at the first write of an implicit transaction; the owner schedules `commit_implicit` then.
+    `on_failure` gets the error of a failed commit or sync; the owner resets the instance.
+
+    Sequence numbers order transactions: `begun` counts those that were opened, `synced` is the newest that is
+    durable. An answer may leave when `synced` has reached `hold`, the newest transaction with a confirmed write.
+    """
+
+    def __init__(self, path: str | None, log: CommitLog, image: bytes | None = None) -> None:
+        self.path = path
+        self.log = log
+        self.image = image
+        self.connection: sqlite3.Connection = None  # type: ignore[assignment]
+        self.wal: WalFile | None = None
+        self.user_mode = False
+        self.begun = self.committed = self.synced = self.hold = 0
+        self.implicit = False
+        self.explicit = 0
+        self.on_dirty: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        self.on_synced: Callable[[], None] = lambda: None
+        # Files that must be durable before this object's next commit is (the alarm index), and what to do then.
+        self.before_commit: Callable[[], tuple[WalFile, ...]] = tuple
+        self.after_commit: Callable[[], None] = lambda: None
+        self.cursors: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.tables: dict[str, bool] = {}
+        self.generation = 0
+        self._commits = 0
+        self._wal_size = 0
+        self._checkpoint: asyncio.Future[Any] | None = None
+        self._waiting: list[tuple[int, Callable[[BaseException | None], None]]] = []
+        self.failure: BaseException | None = None
+
+    # Opening and closing. `open` and `close_connection` run in a thread.
+
+    def open(self) -> None:
+        """Opens or creates the file. Raises OSError or sqlite3.Error with the path in its notes."""
+        try:
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            if self.connection is not None:
+                self.connection.close()
+            error.add_note(f"object storage: {self.path}")
+            raise
+
+    def _open(self) -> None:
+        if self.path is not None:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            if not os.path.exists(self.path):
+                create_file(self.path)
+        self.connection = connection = sqlite3.connect(
+            self.path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        if self.path is None and self.image is not None:
+            connection.deserialize(self.image)
+        execute = connection.execute
+        if self.path is not None and execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=NORMAL")
+        execute("PRAGMA wal_autocheckpoint=0")
+        execute("PRAGMA foreign_keys=ON")
+        execute("PRAGMA recursive_triggers=OFF")
+        execute("PRAGMA trusted_schema=ON")
+        if self.path is not None:
+            # The first write into a new -wal syncs it and its folder on the writing thread: do it here.
+            version = execute("PRAGMA user_version").fetchone()[0]
+            execute(f"PRAGMA user_version={1 if version < 1 else version}")
+            self.wal = WalFile(f"{self.path}-wal")
+        for limit, value in LIMITS.items():
+            connection.setlimit(limit, value)
+        connection.set_authorizer(self._authorize)
+
+    def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        if not self.user_mode or allowed(action, first, second):
+            return sqlite3.SQLITE_OK
+        return sqlite3.SQLITE_DENY
+
+    async def close(self) -> None:
+        """Rolls back what is open, waits for queued syncs and a running checkpoint, and closes the file."""
+        if self.connection is None:
+            return
+        self.rollback_all()
+        if self._checkpoint is not None:
+            await asyncio.wait([self._checkpoint])
+        if self.wal is not None:
+            released = asyncio.get_running_loop().create_future()
+            self.log.release(self.wal, lambda _: released.done() or released.set_result(None))
+            self.wal = None
+            await released
+        if self.path is None:
+            self.image = self.connection.serialize()
+            self.connection.close()
+        else:
+            await asyncio.to_thread(self._close_file)
+
+    def _close_file(self) -> None:
+        # Closing the last connection checkpoints and removes the -wal. After a failed sync nothing in the WAL may be
+        # taken for durable: the checkpoint writes the pages again and syncs the database; without it, no reopening.
+        if self.failure is not None:
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.connection.close()
+
+    # Transactions.
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether any transaction, implicit or explicit, is open."""
+        return self.implicit or self.explicit > 0
+
+    def write(self, *, confirmed: bool = True) -> None:
+        """Opens the implicit transaction if none is open; called before every write."""
+        if not self.implicit and not self.explicit:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.implicit = True
+            self.begun += 1
+            self.on_dirty()
+        # An explicit transaction holds the gate only once it has committed: calls made inside it may leave.
+        if confirmed and not self.explicit:
+            self.hold = self.begun
+
+    def commit_implicit(self) -> None:
+        """Commits the implicit transaction, if one is open, and hands it to the commit log.
+
+        A refused commit rolls back and reports to `on_failure`; it does not raise.
+        """
+        if not self.implicit:
+            return
+        self.implicit = False
+        try:
+            self._commit()
+        except sqlite3.Error as error:
+            self._rolled_back()
+            self.failure_of_commit(error)
+
+    def _commit(self) -> None:
+        before = self.before_commit()
+        try:
+            self.connection.execute("COMMIT")
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+            raise
+        self.committed = sequence = self.begun
+        self.generation += 1
+        if self.wal is None:
+            self._durable(sequence, None)
+            return
+        self._commits += 1
+        self.log.commit((*before, self.wal), lambda error: self._durable(sequence, error))
+
+    def _durable(self, sequence: int, error: BaseException | None) -> None:
+        if error is not None:
+            if self.failure is None:
+                self.failure = error
+                self._fail_waiting(error)
+                self.on_failure(error)
+            return
+        if self.failure is not None:
+            return
+        self.synced = max(self.synced, sequence)
+        self.after_commit()
+        waiting, self._waiting = self._waiting, []
+        for needed, callback in waiting:
+            if needed <= self.synced:
+                callback(None)
+            else:
+                self._waiting.append((needed, callback))
+        if self._commits >= CHECKPOINT_COMMITS:
+            self._maybe_checkpoint()
+        self.on_synced()
+
+    def autocommitted(self) -> None:
+        """Counts a statement that committed by itself (the alarm index), so that checkpoints come in time."""
+        self._commits += 1
+        if self._commits >= CHECKPOINT_COMMITS:
+            self._maybe_checkpoint()
+
+    def failure_of_commit(self, error: BaseException) -> None:
+        """Reports a commit that SQLite refused: nothing of it was kept."""
+        self._fail_waiting(error)
+        self.on_failure(error)
+
+    def _fail_waiting(self, error: BaseException) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, callback in waiting:
+            callback(error)
+
+    def when_durable(self, sequence: int, callback: Callable[[BaseException | None], None]) -> None:
+        """Calls back once transaction `sequence` is durable, or with the error that broke it. At once when it is."""
+        if self.failure is not None:
+            callback(self.failure)
+        elif sequence <= self.synced:
+            callback(None)
+        else:
+            self._waiting.append((sequence, callback))
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything that holds the output gate is durable."""
+        return self.hold <= self.synced
+
+    def begin_explicit(self) -> None:
+        """Starts an explicit transaction, or a savepoint inside one. The implicit one is committed first."""
+        if self.explicit:
+            self.connection.execute(f"SAVEPOINT moorage_{self.explicit}")
+        else:
+            self.commit_implicit()
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.begun += 1
+        self.explicit += 1
+
+    def commit_explicit(self) -> None:
+        """Ends the innermost explicit transaction and keeps it. Raises sqlite3.Error when SQLite refuses the
+        commit.
+        """
+        self.explicit -= 1
+        if self.explicit:
+            self.connection.execute(f"RELEASE moorage_{self.explicit}")
+            return
+        self.hold = self.begun
+        try:
+            self._commit()
+        except sqlite3.Error:
+            self._rolled_back()
+            raise
+
+    def rollback_explicit(self) -> None:
+        """Ends the innermost explicit transaction and undoes it."""
+        self.explicit -= 1
+        if self.explicit:
+            self.connection.execute(f"ROLLBACK TO moorage_{self.explicit}")
+            self.connection.execute(f"RELEASE moorage_{self.explicit}")
+        else:
+            self.connection.execute("ROLLBACK")
+            self._skip()
+        self._rolled_back()
+
+    def savepoint(self, name: str) -> None:
+        """Opens a savepoint inside whatever transaction is open (opening the implicit one if none is)."""
+        self.write()
+        self.connection.execute(f"SAVEPOINT {name}")
+
+    def release(self, name: str) -> None:
+        """Keeps what was done since `savepoint(name)`."""
+        self.connection.execute(f"RELEASE {name}")
+
+    def rollback_to(self, name: str) -> None:
+        """Undoes what was done since `savepoint(name)` and ends it."""
+        self.connection.execute(f"ROLLBACK TO {name}")
+        self.connection.execute(f"RELEASE {name}")
+        self._rolled_back()
+
+    def rollback_all(self) -> None:
+        """Undoes every open transaction."""
+        if self.in_transaction:
+            self.implicit, self.explicit = False, 0
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+            self._skip()
+            self._rolled_back()
+
+    def _skip(self) -> None:
+        # A transaction that was undone holds no answer back: give its number to the newest one that was committed.
+        self.begun = self.committed
+        self.hold = min(self.hold, self.committed)
+        waiting, self._waiting = self._waiting, []
+        for needed, callback in waiting:
+            self.when_durable(min(needed, self.committed), callback)
+
+    def _rolled_back(self) -> None:
+        self.tables.clear()
+        self.generation += 1
+
+    def delete_all(self) -> None:
+        """Drops every table, view, index and trigger, in a transaction of its own that the next commit makes durable.
+
+        Open cursors are given up first: SQLite locks the tables they read.
+        """
+        self.commit_implicit()
+        for cursor in list(self.cursors):
+            cursor.close()
+        self.cursors.clear()
+        execute = self.connection.execute
+        execute("PRAGMA foreign_keys=OFF")
+        try:
+            self.write()
+            # Virtual tables first: dropping one drops its shadow tables.
+            found = execute(
+                "SELECT type, name FROM sqlite_master WHERE type IN ('table','view') AND name NOT LIKE 'sqlite!_%' "
+                "ESCAPE '!' ORDER BY sql LIKE 'CREATE VIRTUAL%' DESC"
+            ).fetchall()
+            for kind, name in found:
+                quoted = name.replace('"', '""')
+                execute(f'DROP {kind} IF EXISTS "{quoted}"')
+            self._rolled_back()
+            self.commit_implicit()
+        finally:
+            execute("PRAGMA foreign_keys=ON")
+
+    # Facts.
+
+    def has_table(self, name: str) -> bool:
+        """Whether table `name` exists now; remembered until a transaction is undone or everything is deleted."""
+        known = self.tables.get(name)
+        if known is None:
+            row = self.connection.execute("SELECT 1 FROM sqlite_master WHERE name=?", (name,)).fetchone()
+            known = self.tables[name] = row is not None
+        return known
+
+    def size(self) -> int:
+        """Pages in use times the page size, in bytes; what the open transaction wrote counts (semantics 9.16)."""
+        pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
+        free = self.connection.execute("PRAGMA freelist_count").fetchone()[0]
+        return int(max(pages - free, 1)) * PAGE_SIZE
+
+    # Checkpoints: PASSIVE in a thread on a connection of its own; the other modes would stall the loop.
+
+    def _maybe_checkpoint(self) -> None:
+        self._commits = 0
+        if self.wal is None or (self._checkpoint is not None and not self._checkpoint.done()):
+            return
+        size = os.fstat(self.wal.descriptor).st_size
+        if size < CHECKPOINT_BYTES:
+            return
+        self._checkpoint = asyncio.get_running_loop().run_in_executor(None, passive_checkpoint, self.path)
+        self._checkpoint.add_done_callback(_log_failure)
+
+
+def passive_checkpoint(path: str) -> tuple[int, int]:
+    """Copies what it can from the WAL into the database; returns (pages in the WAL, pages copied)."""
+    connection = sqlite3.connect(path, timeout=0)
+    try:
+        _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return pages, copied
+    finally:
+        connection.close()
+
+
+def _log_failure(future: "asyncio.Future[Any]") -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        import logging
+
+        logging.getLogger("moorage.runtime").warning("checkpoint failed, will be tried again: %s", error)

@@ -1,0 +1,281 @@
+"""A namespace: ids, stubs, and the live instances of one class (semantics 1 and 2)."""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .alarms import AlarmOutcome, AlarmScheduler
+from .base import DurableObject
+from .clone import Undefined, undefined
+from .database import Database
+from .errors import DurableObjectError
+from .ids import DurableObjectId, IdFactory, visible_name
+from .instance import Bond, Instance
+from .javascript import text_of
+from .rpc import NOT_RPC, RpcMember, RpcPromise, Stub, _sender, copy_across, reach
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+    from .state import DurableObjectState
+
+
+class DurableObjectNamespace:
+    """The binding `env.NAME` of a Durable Object class.
+
+    `unique_key` is `<worker>-<class>`: it decides ids and the folder. `sqlite` is False for classes declared by
+    `new_classes`, whose `sql` and `kv` raise. `old_dates` is True for compatibility dates before 2026-02-24, where
+    `deleteAll()` keeps the alarm.
+    """
+
+    def __init__(
+        self,
+        runtime: "Runtime",
+        unique_key: str,
+        cls: type[Any],
+        env: Any,
+        *,
+        sqlite: bool = True,
+        delete_all_deletes_alarm: bool = True,
+    ) -> None:
+        self.runtime = runtime
+        self.unique_key = unique_key
+        self.cls = cls
+        self.env = env
+        self.sqlite = sqlite
+        self.delete_all_deletes_alarm = delete_all_deletes_alarm
+        self.has_alarm = callable(getattr(cls, "alarm", None))
+        self.accepts_rpc = issubclass(cls, DurableObject)
+        self.folder = runtime.folder_of(unique_key)
+        self.live: dict[str, Instance] = {}
+        self.names: dict[str, str] = {}
+        self._closing: dict[str, asyncio.Future[None]] = {}
+        self._images: dict[str, bytes] = {}
+        self._ids = IdFactory(unique_key, runtime.random_bytes)
+        index = None if self.folder is None else os.path.join(self.folder, "alarms.sqlite")
+        self.alarms = AlarmScheduler(self, index, runtime.log, runtime.clock, runtime.jitter)
+
+    # The platform's interface.
+
+    def idFromName(self, name: Any = undefined) -> DurableObjectId:
+        """Returns the id of `name`: the same for the same name. Raises TypeError without one."""
+        if isinstance(name, Undefined):
+            raise TypeError("idFromName() takes a name")
+        return self._ids.from_name(name if type(name) is str else text_of(name))
+
+    def newUniqueId(self, options: Any = None) -> DurableObjectId:
+        """Returns a fresh id. Raises an error for a jurisdiction: there are none here."""
+        if isinstance(options, dict) and options.get("jurisdiction") is not None:
+            raise DurableObjectError("Jurisdiction restrictions are not implemented in workerd.")
+        return self._ids.unique()
+
+    def idFromString(self, text: Any) -> DurableObjectId:
+        """Returns the id that prints as `text`. Raises TypeError (semantics 1.3)."""
+        return self._ids.from_string(text if type(text) is str else text_of(text))
+
+    def get(self, object_id: DurableObjectId, options: Any = None) -> "DurableObjectStub":
+        """Returns a stub at once; the instance is built by the first call. Raises TypeError for a foreign id."""
+        if not isinstance(object_id, DurableObjectId):
+            raise TypeError(f"get() takes a Durable Object id, not {type(object_id).__name__}; see idFromName()")
+        self._ids.from_string(str(object_id))
+        return DurableObjectStub(self, object_id)
+
+    def getByName(self, name: Any = undefined, options: Any = None) -> "DurableObjectStub":
+        """Returns `get(idFromName(name))`."""
+        return DurableObjectStub(self, self.idFromName(name))
+
+    def jurisdiction(self, name: Any = None) -> "DurableObjectNamespace":
+        """Returns the namespace for None. Raises an error for a named jurisdiction: there are none here."""
+        if name is None or isinstance(name, Undefined):
+            return self
+        raise DurableObjectError("Jurisdiction restrictions are not implemented in workerd.")
+
+    def __repr__(self) -> str:
+        return f"DurableObjectNamespace({self.unique_key!r})"
+
+    # Instances.
+
+    def instance(self, object_id: DurableObjectId) -> Instance:
+        """Returns the live instance, starting one if there is none."""
+        key = str(object_id)
+        found = self.live.get(key)
+        if found is not None:
+            self.runtime.used(found)
+            return found
+        self.runtime.refuse_when_closed()
+        path = None if self.folder is None else os.path.join(self.folder, f"{key}.sqlite")
+        made = Instance(self, object_id, Database(path, self.runtime.log, self._images.get(key)))
+        self.live[key] = made
+        self.runtime.added(made)
+        made.boot()
+        return made
+
+    async def open_database(self, instance: Instance) -> None:
+        """Opens the instance's file once the one before it is closed. Raises OSError or sqlite3.Error."""
+        closing = self._closing.get(str(instance.id))
+        if closing is not None:
+            await asyncio.wait([closing])
+        database = instance.database
+        if database.path is None:
+            database.image = self._images.get(str(instance.id))
+            database.open()
+        else:
+            await self.runtime.in_thread(database.open)
+
+    def construct(self, state: "DurableObjectState") -> Any:
+        """Returns a new object of the class; whatever its constructor raises leaves."""
+        return self.runtime.construct(self.cls, state, self.env)
+
+    def forget(self, instance: Instance) -> None:
+        """A reset instance is no longer the live one; its file is closed."""
+        key = str(instance.id)
+        if self.live.get(key) is instance:
+            del self.live[key]
+            self.runtime.removed(instance)
+            self._close(instance)
+
+    def evict(self, instance: Instance) -> None:
+        """Ends an idle instance silently."""
+        if instance.evictable and self.live.get(str(instance.id)) is instance:
+            instance.stop()
+            self.forget(instance)
+
+    def _close(self, instance: Instance) -> None:
+        key = str(instance.id)
+        before = self._closing.get(key)
+
+        async def close() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            try:
+                await instance.database.close()
+            finally:
+                if instance.database.image is not None:
+                    self._images[key] = instance.database.image
+                if self._closing.get(key) is task:
+                    del self._closing[key]
+
+        task = self.runtime.plain_task(close())
+        self._closing[key] = task
+
+    async def close(self) -> None:
+        """Ends every instance and closes every file; nothing durable is lost."""
+        for instance in list(self.live.values()):
+            if instance.dead is None:
+                instance.stop()
+                self.forget(instance)
+        while self._closing:
+            await asyncio.wait(list(self._closing.values()))
+        await self.alarms.close()
+
+    # Alarms, for the scheduler.
+
+    def start_alarm(
+        self, actor_id: str, name: str | None, attempts: int, ended: Callable[[AlarmOutcome], None]
+    ) -> None:
+        """Delivers the alarm event to an object."""
+        self.instance(DurableObjectId(actor_id, name)).run_alarm(attempts, ended)
+
+    def give_up_alarm(self, actor_id: str, name: str | None, fired: int | None) -> None:
+        """Removes an alarm whose retries are used up."""
+        instance = self.instance(DurableObjectId(actor_id, name))
+
+        def remove() -> None:
+            if instance.alarm.raw() == fired or fired is None:
+                instance.alarm.set(None)
+
+        instance.event(remove, lambda value: value).add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )
+
+    async def call_alarm(self, target: Any, info: Any) -> None:
+        """Calls `alarm(self, info)`, or `alarm(self)` where the class declares it so."""
+        value = self.runtime.call_relaxed(target.alarm, info)
+        if inspect.isawaitable(value):
+            await value
+
+
+class DurableObjectStub(Stub):
+    """Calls one object: `await stub.method(...)`, `await stub.fetch(...)`, `await stub.property`."""
+
+    __slots__ = ("_bond", "_id", "_namespace", "_name")
+
+    def __init__(self, namespace: DurableObjectNamespace, object_id: DurableObjectId) -> None:
+        self._namespace = namespace
+        self._id = object_id
+        self._bond: Bond | None = None
+        self._name = object_id.name
+
+    @property
+    def id(self) -> DurableObjectId:
+        """The object's id."""
+        return self._id
+
+    @property
+    def name(self) -> str | None:
+        """The name the id was made from, or None."""
+        return self._name
+
+    def __getattr__(self, name: str) -> RpcMember:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return RpcMember(lambda invoke: self._call(name, invoke), name)
+
+    def _deliver(
+        self, make_handler: Callable[[Instance], Callable[[], Any]], finish: Callable[[Instance, Any], Any]
+    ) -> RpcPromise:
+        def deliver() -> "asyncio.Future[Any]":
+            if self._bond is not None and self._bond.error is not None:
+                failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+                failed.set_exception(self._bond.error)
+                return failed
+            instance = self._namespace.instance(self._id)
+            self._bond = instance.bond
+            return instance.event(make_handler(instance), lambda value: finish(instance, value))
+
+        return RpcPromise.of(deliver)
+
+    def _call(self, name: str, invoke: tuple[tuple[Any, ...], dict[str, Any]] | None) -> RpcPromise:
+        sender = _sender()
+        if invoke is not None:
+            args = tuple(copy_across(value, sender) for value in invoke[0])
+            invoke = (args, copy_across(invoke[1], sender) if invoke[1] else {})
+
+        def make_handler(instance: Instance) -> Callable[[], Any]:
+            def handler() -> Any:
+                if not self._namespace.accepts_rpc:
+                    raise TypeError(NOT_RPC)
+                return reach(instance.object, name, DurableObject, invoke)
+
+            return handler
+
+        return self._deliver(make_handler, lambda instance, value: copy_across(value, instance))
+
+    def fetch(self, request: Any = undefined, *args: Any, **options: Any) -> RpcPromise:
+        """Sends a request (a `Request`, or a URL with `method=`, `headers=`, `body=`) to the object's `fetch`.
+
+        Returns an awaitable of its Response.
+        """
+        made = self._namespace.runtime.make_request(request, args, options)
+
+        def make_handler(instance: Instance) -> Callable[[], Any]:
+            def handler() -> Any:
+                target = instance.object
+                handle = getattr(target, "fetch", None) or getattr(target, "on_fetch", None)
+                if not callable(handle):
+                    raise DurableObjectError("Handler does not export a fetch() function.")
+                return self._namespace.runtime.call_relaxed(handle, made)
+
+            return handler
+
+        def flag_reset(done: "asyncio.Future[Any]") -> None:
+            if not done.cancelled() and (error := done.exception()) is not None:
+                error.remote = True  # type: ignore[attr-defined]
+
+        promise = self._deliver(make_handler, lambda instance, value: value)
+        promise._future.add_done_callback(flag_reset)
+        return promise
+
+    def __repr__(self) -> str:
+        return f"DurableObjectStub({self._namespace.unique_key!r}, {visible_name(self._name) or str(self._id)!r})"

@@ -1,0 +1,392 @@
+"""`ctx.storage.sql`: statements and cursors (semantics 9)."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from .clone import Undefined
+from .errors import SqlError
+from .javascript import text_of
+from .statements import Statement, split
+
+if TYPE_CHECKING:
+    from .instance import Instance
+
+MAX_TEXT_BYTES: Final = 100_000
+_NOT_A_DATABASE_NUMBER: Final = 2**53
+
+TRANSACTION_HINT: Final = (
+    "To execute a transaction, please use the state.storage.transaction() or state.storage.transactionSync() APIs "
+    "instead of the SQL BEGIN TRANSACTION or SAVEPOINT statements. The JavaScript API is safer because it will "
+    "automatically roll back on exceptions, and because it interacts correctly with Durable Objects' automatic atomic "
+    "write coalescing."
+)
+NO_SQL: Final = (
+    "SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` "
+    "within the 'migrations' field in your wrangler.jsonc or wrangler.toml file. If using workerd directly,set "
+    "`enableSql = true` in your workerd config for the class. Note that this change cannot be made after the class is "
+    "already deployed to production."
+)
+
+
+class Row(dict[str, Any]):
+    """A result row: `row["name"]` and `row.name`. Of two columns with one name the last wins."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the row has no column {name!r}; columns: {', '.join(self)}") from None
+
+    def to_py(self) -> dict[str, Any]:
+        """Returns a plain dict of the row."""
+        return dict(self)
+
+
+_PRIMARY: Final = {
+    1: "SQLITE_ERROR", 2: "SQLITE_INTERNAL", 3: "SQLITE_PERM", 4: "SQLITE_ABORT", 5: "SQLITE_BUSY", 6: "SQLITE_LOCKED",
+    7: "SQLITE_NOMEM", 8: "SQLITE_READONLY", 9: "SQLITE_INTERRUPT", 10: "SQLITE_IOERR", 11: "SQLITE_CORRUPT",
+    12: "SQLITE_NOTFOUND", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN", 15: "SQLITE_PROTOCOL", 17: "SQLITE_SCHEMA",
+    18: "SQLITE_TOOBIG", 19: "SQLITE_CONSTRAINT", 20: "SQLITE_MISMATCH", 21: "SQLITE_MISUSE", 22: "SQLITE_NOLFS",
+    23: "SQLITE_AUTH", 25: "SQLITE_RANGE", 26: "SQLITE_NOTADB",
+}  # fmt: skip
+
+
+def describe(error: sqlite3.Error, text: str = "") -> str:
+    """Returns `<sqlite text>[ at offset N]: <CODE>[ (extended: <CODE>)]`.
+
+    The standard module does not hand out SQLite's error offset: it is given where the text that the error quotes
+    occurs only once in the statement, so that it can be no other place, and left out otherwise.
+    """
+    message = str(error)
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return _describe_module_error(error, message)
+    primary = _PRIMARY.get(code & 0xFF, "SQLITE_ERROR")
+    if primary == "SQLITE_TOOBIG":
+        message = "string or blob too big"
+    offset = _offset(message, text) if primary == "SQLITE_ERROR" else None
+    where = f" at offset {offset}" if offset is not None else ""
+    extended = f" (extended: {error.sqlite_errorname})" if primary == "SQLITE_CONSTRAINT" and code > 0xFF else ""
+    return f"{message}{where}: {primary}{extended}"
+
+
+def _describe_module_error(error: sqlite3.Error, message: str) -> str:
+    if isinstance(error, sqlite3.DataError):
+        return "string or blob too big: SQLITE_TOOBIG"
+    if "null character" in message:
+        return 'unrecognized token: "\\0": SQLITE_ERROR'
+    return f"{message}: SQLITE_ERROR"
+
+
+_QUOTING: Final = (
+    re.compile(r'near "(?P<token>.+)": syntax error\Z', re.DOTALL),
+    re.compile(r'unrecognized token: "(?P<token>.+)"\Z', re.DOTALL),
+    re.compile(r"no such column: (?:\w+\.)*(?P<token>.+)\Z", re.DOTALL),
+    re.compile(r"no such function: (?P<token>.+)\Z", re.DOTALL),
+    re.compile(r"ambiguous column name: (?:\w+\.)*(?P<token>.+)\Z", re.DOTALL),
+    re.compile(r"wrong number of arguments to function (?P<token>\w+)\(\)\Z", re.DOTALL),
+    re.compile(r"misuse of (?:aggregate|window function)(?: function)?:? (?P<token>\w+)\(\)\Z", re.DOTALL),
+)
+
+
+def _offset(message: str, text: str) -> int | None:
+    for pattern in _QUOTING:
+        match = pattern.match(message)
+        if match:
+            token = match["token"]
+            word = re.compile(rf"(?<![\w$]){re.escape(token)}(?![\w$])" if token[0].isalnum() else re.escape(token))
+            places = [found.start() for found in word.finditer(text)]
+            if len(places) == 1:
+                return len(text[: places[0]].encode("utf-8", "replace"))
+            return None
+    return None
+
+
+class SqlStorage:
+    """`ctx.storage.sql`. Statements run at once, in the object's implicit transaction when they write."""
+
+    __slots__ = ("_instance", "_known")
+
+    def __init__(self, instance: "Instance") -> None:
+        self._instance = instance
+        # What EXPLAIN said of a text: (writes, parameters). The answer does not depend on the schema.
+        self._known: dict[str, tuple[bool, int]] = {}
+
+    @property
+    def databaseSize(self) -> int:
+        """Bytes in use: 4,096 for an empty object; falls after a delete."""
+        self._check()
+        return self._instance.database.size()
+
+    def exec(self, text: str, *bindings: Any) -> "SqlCursor":
+        """Runs `text`, one or several statements, and returns the cursor of the last one.
+
+        Only the last statement may have parameters. Numbers bind as REAL (an INTEGER column stores whole ones as
+        integers by affinity) unless they need more than 53 bits; bytes bind as BLOB, None as NULL; bool, dates,
+        dicts and lists become the text that JavaScript makes of them. Raises SqlError (semantics 9.1 to 9.15).
+        """
+        self._check()
+        if not isinstance(text, str):
+            text = str(text)
+        if len(text) > MAX_TEXT_BYTES // 4 and len(text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
+            raise SqlError("statement too long: SQLITE_TOOBIG")
+        statements = split(text)
+        cursor: SqlCursor | None = None
+        for statement in statements:
+            last = statement is statements[-1]
+            cursor = self._run(statement, bindings if last else (), text, last=last)
+        if cursor is None:
+            raise SqlError("SQL code did not contain a statement.")
+        return cursor
+
+    def _check(self) -> None:
+        self._instance.check()
+        if not self._instance.namespace.sqlite:
+            raise SqlError(NO_SQL)
+
+    def _run(self, statement: Statement, bindings: tuple[Any, ...], text: str, *, last: bool) -> "SqlCursor":
+        if not statement.keyword:
+            raise SqlError("SQL code did not contain a statement.")
+        if statement.controls_transaction:
+            raise SqlError(TRANSACTION_HINT)
+        database = self._instance.database
+        database.user_mode = True
+        try:
+            writes, parameters = self._known.get(statement.sql) or self._explain(statement)
+            if parameters and not last:
+                raise SqlError(
+                    "When executing multiple SQL statements in a single call, only the last statement can have "
+                    "parameters."
+                )
+            if parameters != len(bindings):
+                raise SqlError("Wrong number of parameter bindings for SQL query.")
+            if writes:
+                database.user_mode = False
+                database.write()
+                database.user_mode = True
+            values = [_bind(value) for value in bindings] if bindings else ()
+            before = database.connection.total_changes
+            try:
+                raw = database.connection.execute(statement.sql, values)
+            except UnicodeEncodeError:
+                raw = database.connection.execute(statement.sql, [_valid_text(value) for value in values])
+        except sqlite3.Error as error:
+            raise SqlError(describe(error, text)) from None
+        finally:
+            database.user_mode = False
+        return SqlCursor(self._instance, raw, database.connection.total_changes - before)
+
+    def _explain(self, statement: Statement) -> tuple[bool, int]:
+        known = (True, 0)
+        if statement.keyword not in {"EXPLAIN", "PRAGMA", "VACUUM", "ATTACH", "DETACH"}:
+            known = self._compile(statement.sql)
+        elif statement.keyword == "EXPLAIN":
+            known = (False, self._parameters(statement.sql))
+        if len(self._known) >= 512:
+            self._known.clear()
+        self._known[statement.sql] = known
+        return known
+
+    def _compile(self, sql: str) -> tuple[bool, int]:
+        connection = self._instance.database.connection
+        values: tuple[None, ...] = ()
+        while True:
+            try:
+                rows = connection.execute(f"EXPLAIN {sql}", values).fetchall()
+            except sqlite3.ProgrammingError as error:
+                match = re.search(r"uses (\d+)", str(error))
+                if match is None or len(values) == int(match[1]):
+                    raise
+                values = (None,) * int(match[1])
+                continue
+            return any(row[1] == "Transaction" and row[3] != 0 for row in rows), len(values)
+
+    def _parameters(self, sql: str) -> int:
+        connection = self._instance.database.connection
+        try:
+            connection.execute(sql).close()
+        except sqlite3.ProgrammingError as error:
+            match = re.search(r"uses (\d+)", str(error))
+            if match is None:
+                raise
+            return int(match[1])
+        return 0
+
+
+def _bind(value: Any) -> Any:
+    kind = type(value)
+    if kind is str or kind is bytes or value is None:
+        return value
+    if kind is int:
+        return float(value) if -_NOT_A_DATABASE_NUMBER <= value <= _NOT_A_DATABASE_NUMBER else _wide(value)
+    if kind is float:
+        return value
+    if kind is bool:
+        return "true" if value else "false"
+    if isinstance(value, Undefined):
+        return None
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    return text_of(value)
+
+
+def _wide(value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise SqlError(f"integer {value} is too large for SQLite: it must fit in 64 bits")
+    return value
+
+
+def _valid_text(value: Any) -> Any:
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else value
+
+
+class SqlCursor:
+    """The rows of one statement, read once, forwards: every way to read takes from the same sequence.
+
+    `rowsWritten` counts rows that the statement and its triggers inserted, updated or deleted; index entries are not
+    in it, and `rowsRead` counts rows that came out, not rows that were visited: the standard module shows neither.
+    """
+
+    __slots__ = ("__weakref__", "_ahead", "_changes", "_cursor", "_given", "_instance", "_names")
+
+    def __init__(self, instance: "Instance", cursor: sqlite3.Cursor, changes: int) -> None:
+        self._instance = instance
+        self._cursor = cursor
+        self._changes = changes
+        self._given = 0
+        description = cursor.description
+        self._names: tuple[str, ...] = tuple(column[0] for column in description) if description else ()
+        self._ahead: Any = cursor.fetchone() if description else None
+        if self._ahead is not None:
+            instance.database.cursors.add(self)
+
+    @property
+    def columnNames(self) -> list[str]:
+        """Names of the result's columns, in order, repeated ones included; empty for a statement without rows."""
+        return list(self._names)
+
+    @property
+    def rowsRead(self) -> int:
+        """Rows that the statement has produced so far, the one that waits to be read included."""
+        return self._given + (self._ahead is not None)
+
+    @property
+    def rowsWritten(self) -> int:
+        """Rows inserted, updated or deleted."""
+        return self._changes
+
+    def _take(self) -> Any:
+        row = self._ahead
+        if row is None:
+            return None
+        try:
+            self._ahead = self._cursor.fetchone()
+        except sqlite3.Error as error:
+            self._ahead = None
+            raise SqlError(describe(error)) from None
+        self._given += 1
+        return row
+
+    def _rest(self) -> list[Any]:
+        row = self._ahead
+        if row is None:
+            return []
+        self._ahead = None
+        try:
+            rows = [row, *self._cursor.fetchall()]
+        except sqlite3.Error as error:
+            raise SqlError(describe(error)) from None
+        self._given += len(rows)
+        return rows
+
+    def _row(self, values: tuple[Any, ...]) -> Row:
+        return Row(zip(self._names, _numbers(values), strict=True))
+
+    def toArray(self) -> list[Row]:
+        """Returns the rows that are left."""
+        names = self._names
+        rows = self._rest()
+        if any(float in set(map(type, row)) for row in rows):
+            rows = [_numbers(row) for row in rows]
+        return [Row(zip(names, row, strict=True)) for row in rows]
+
+    def one(self) -> Row:
+        """Returns the only row. Raises SqlError when there is none or more than one."""
+        row = self._take()
+        if row is None:
+            raise SqlError("Expected exactly one result from SQL query, but got no results.")
+        if self._ahead is not None:
+            self._rest()
+            raise SqlError("Expected exactly one result from SQL query, but got multiple results.")
+        return self._row(row)
+
+    def next(self) -> dict[str, Any]:
+        """Returns `{"done": False, "value": row}`, or `{"done": True}` at the end, as JavaScript iterators do."""
+        row = self._take()
+        return {"done": True} if row is None else {"done": False, "value": self._row(row)}
+
+    def raw(self) -> "RawCursor":
+        """Returns an iterator of lists of values that takes from the same sequence; it has `toArray()` too."""
+        return RawCursor(self)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        row = self._take()
+        if row is None:
+            raise StopIteration
+        return self._row(row)
+
+    def close(self) -> None:
+        """Gives up the rows that are left; the tables they come from are free again."""
+        self._ahead = None
+        self._cursor.close()
+
+
+class RawCursor:
+    """Rows as lists of values, taken from the cursor they came from."""
+
+    __slots__ = ("_cursor",)
+
+    def __init__(self, cursor: SqlCursor) -> None:
+        self._cursor = cursor
+
+    @property
+    def columnNames(self) -> list[str]:
+        """As on the cursor."""
+        return self._cursor.columnNames
+
+    def toArray(self) -> list[list[Any]]:
+        """Returns the rows that are left."""
+        return [list(_numbers(row)) for row in self._cursor._rest()]
+
+    def next(self) -> dict[str, Any]:
+        """Returns `{"done": False, "value": [...]}`, or `{"done": True}` at the end."""
+        row = self._cursor._take()
+        return {"done": True} if row is None else {"done": False, "value": list(_numbers(row))}
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return self
+
+    def __next__(self) -> list[Any]:
+        row = self._cursor._take()
+        if row is None:
+            raise StopIteration
+        return list(_numbers(row))
+
+
+def _numbers(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Whole REAL values within 53 bits come out as int: JavaScript has one kind of number, and binding makes
+    REALs.
+    """
+    if float not in set(map(type, row)):
+        return row
+    return tuple(
+        int(value) if type(value) is float and value.is_integer() and abs(value) <= _NOT_A_DATABASE_NUMBER else value
+        for value in row
+    )

@@ -1,0 +1,65 @@
+"""Reading SQL text before it runs: where one statement ends, whether it writes, how many parameters it has."""
+
+import re
+import sqlite3
+from dataclasses import dataclass
+from functools import lru_cache
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+)|(?P<line>--[^\n]*)|(?P<block>/\*.*?(?:\*/|\Z))
+    |(?P<text>'(?:[^']|'')*(?:'|\Z))|(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<tick>`(?:[^`]|``)*(?:`|\Z))
+    |(?P<bracket>\[[^\]]*(?:\]|\Z))|(?P<semi>;)|(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)|(?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_BLANK = frozenset({"space", "line", "block"})
+_TRANSACTION_WORDS = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a text: what is handed to SQLite, its first keyword in upper case, and its offset in the
+    text.
+    """
+
+    sql: str
+    keyword: str
+    offset: int
+
+    @property
+    def controls_transaction(self) -> bool:
+        """Whether it is one of the statements that user code may not run (semantics 9.11)."""
+        return self.keyword in _TRANSACTION_WORDS
+
+
+@lru_cache(maxsize=1024)
+def split(text: str) -> tuple[Statement, ...]:
+    """Returns the statements of `text` in order.
+
+    A last element with an empty keyword stands for a text, or a tail after a semicolon, that holds only comments;
+    blank space after the last semicolon is no statement. The end of a trigger's body is found by SQLite's own rule.
+    """
+    found: list[Statement] = []
+    start, keyword, first_token = 0, "", -1
+    commented = False
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind in _BLANK:
+            commented = commented or kind != "space"
+            continue
+        if first_token < 0:
+            if kind == "semi":
+                start = match.end()
+                continue
+            first_token = match.start()
+            keyword = match.group().upper() if kind == "word" else match.group()
+        if kind == "semi" and (
+            keyword not in {"CREATE", "EXPLAIN"} or sqlite3.complete_statement(text[start : match.end()])
+        ):
+            found.append(Statement(text[first_token : match.end()], keyword, first_token))
+            start, keyword, first_token = match.end(), "", -1
+            commented = False
+    if first_token >= 0:
+        found.append(Statement(text[first_token:], keyword, first_token))
+    elif not found or commented:
+        found.append(Statement("", "", len(text)))
+    return tuple(found)
