@@ -1,15 +1,21 @@
-"""What a contract runner reports for one recorded case."""
+"""What a replayer says of one recorded case. Every family's replayer yields these."""
 
 from dataclasses import dataclass
 from typing import Literal
 
+Outcome = Literal["passed", "failed", "skipped"]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class CaseResult:
-    """Outcome of one case. `detail` says what differed, or why it was skipped; empty when it passed plainly."""
+    """The outcome of one case.
+
+    `family` is the folder (`wrangler`), `area` the file name without ending, `name` the case in it, unique there.
+    `detail` says what differed, or why the case was skipped; it is empty for a case that passed.
+    """
 
     family: str
     area: str
     name: str
-    outcome: Literal["passed", "failed", "skipped"]
+    outcome: Outcome
     detail: str = ""
