@@ -1,0 +1,36 @@
+"""Outgoing calls of an object: they leave only when what was written before is durable (semantics 5.5)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from . import gate as gates
+
+T = TypeVar("T")
+
+
+async def outgoing(make: Callable[[], Awaitable[T]]) -> T:
+    """Awaits `make()` as work outside the object and returns its result; the answer passes the object's gate.
+
+    Inside an object it first waits until every earlier write is durable; when that fails, nothing is sent and the
+    error that broke the object is raised. Outside an object it only awaits.
+    """
+    turn = gates.current
+    if turn is None:
+        return await make()
+    instance = turn.owner
+    instance.check()
+    if not instance.database.clean:
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(error: BaseException | None) -> None:
+            if opened.done():
+                return
+            if error is None:
+                opened.set_result(None)
+            else:
+                opened.set_exception(error)
+
+        instance.when_clean(settle)
+        await opened
+    return await gates.run_outside(gates.outside(make))
