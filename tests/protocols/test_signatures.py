@@ -246,9 +246,9 @@ class TestVersion2:
             ("signature-input", lambda v: v.replace(f"={NOW}", "=-1"), Reason.PARAMETER_INVALID),
             ("signature-input", lambda v: v + ";expires=1", Reason.EXPIRED),
             ("signature-input", lambda v: v.replace(f"={NOW}", f"={NOW + 1}"), Reason.WRONG),
-            ("signature-input", lambda v: v + ";tag=\"x\"", Reason.WRONG),
+            ("signature-input", lambda v: v + ';tag="x"', Reason.WRONG),
         ],
-    )  # fmt: skip
+    )
     def test_refusals(self, name: str, change: Any, reason: Reason) -> None:
         assert refusal(with_header(signed(), name, change)) == reason
 
