@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from .clock import Clock
 from .ids import DurableObjectId, visible_name
 from .storage import DurableObjectStorage
 
@@ -28,6 +29,11 @@ class DurableObjectState:
     def storage(self) -> DurableObjectStorage:
         """The object's storage."""
         return self._storage
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the runtime was given; an object that asks it for the time can be tested by hand."""
+        return self._instance.namespace.runtime.clock
 
     def waitUntil(self, awaitable: Awaitable[Any]) -> None:
         """Lets `awaitable` run on after the answer; the instance is not evicted meanwhile. Errors in it are logged."""

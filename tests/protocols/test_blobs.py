@@ -197,8 +197,9 @@ def test_numbers() -> None:
     assert rules.parse_bytes(1) == 1
     assert rules.parse_bytes(2**30) == 2**30
     assert rules.parse_part_number(10_000) == 10_000
+    limits: list[Any] = [0, 1001, 1.5, "x", None]
     refused: list[tuple[Any, Any, type[WireError]]] = [
-        (rules.parse_limit, value, errors.InvalidBlobListLimit) for value in (0, 1001, 1.5, "x", None)
+        (rules.parse_limit, value, errors.InvalidBlobListLimit) for value in limits
     ]
     refused += [(rules.parse_bytes, value, errors.InvalidBlobBytes) for value in (0, 2**30 + 1, None, ABSENT, "x")]
     refused += [(rules.parse_part_number, value, errors.InvalidBlobPartNumber) for value in (0, 10_001, ABSENT, {})]
@@ -214,7 +215,7 @@ def test_numbers() -> None:
 
 def test_parts() -> None:
     assert rules.parse_parts([{"partNumber": "1", "etag": "e", "more": 1}]) == [{"partNumber": 1, "etag": "e"}]
-    for value in (
+    bad_parts: list[Any] = [
         [],
         None,
         {},
@@ -222,7 +223,8 @@ def test_parts() -> None:
         [{"partNumber": 0, "etag": "e"}],
         [{"partNumber": 1}],
         [{"partNumber": 1, "etag": ""}],
-    ):
+    ]
+    for value in bad_parts:
         with pytest.raises(errors.InvalidBlobParts):
             rules.parse_parts(value)
 

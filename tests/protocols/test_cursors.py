@@ -25,7 +25,7 @@ from moorage.protocols.wire.cursors import (
 )
 
 NOW = "2026-11-30T14:19:33.997Z"
-BATCH = {
+BATCH: dict[str, Any] = {
     "remainingTargets": [{"targetRepo": "example/widgets", "defaultBranch": "main", "visibility": "PUBLIC"}],
     "outstandingRunIds": ["123", "4"],
     "dispatchingTarget": "example/widgets",
@@ -63,11 +63,11 @@ def test_other_modes(mode: str) -> None:
 
 class TestAuditBatch:
     def test_normal_form(self) -> None:
-        target = {**BATCH["remainingTargets"][0], "more": 1}  # type: ignore[dict-item]
+        target = {**BATCH["remainingTargets"][0], "more": 1}
         assert parse_audit_batch({**BATCH, "remainingTargets": [target], "other": None}) == BATCH
 
     def test_null_dispatching(self) -> None:
-        empty = {"remainingTargets": [], "outstandingRunIds": [], "dispatchingTarget": None}
+        empty: dict[str, Any] = {"remainingTargets": [], "outstandingRunIds": [], "dispatchingTarget": None}
         assert parse_audit_batch(empty) == empty
 
     @pytest.mark.parametrize(
