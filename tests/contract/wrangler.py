@@ -147,7 +147,7 @@ def _variable_cases(document: Case) -> Checks:
 
 
 def check_variables(case: Case) -> str:
-    """The difference of one case of variables, read from files in a fresh folder with an empty process environment."""
+    """The difference of one case of variables: files in a fresh folder, an empty process environment."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         raw: Case = {"name": "w", "vars": case["config_vars"]}

@@ -78,12 +78,13 @@ def typed_list(report: Report, path: str, value: object, wanted: str = "text") -
 
 def unexpected(report: Report, container: str, keys: Iterable[str], known: Collection[str]) -> None:
     """Warns of each key that is not known in `container`."""
+    place = "the top level" if container == "top-level" else container
     for key in keys:
         if key not in known:
             report.warn(
                 "unexpected-field",
                 f"{container}:{key}",
-                f'"{key}" is not a key of {container}, and is ignored. Is it misspelt, or newer than this version?',
+                f'"{key}" is not a key of {place}, and is ignored. Is it misspelt, or newer than this version?',
             )
 
 

@@ -77,6 +77,6 @@ def has_type(value: object, wanted: str) -> bool:
 def show(value: object, limit: int = 80) -> str:
     """`value` as it would stand in a JSON file, cut to `limit` characters, for messages."""
     if value is MISSING:
-        return "nothing"
+        return "missing"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
