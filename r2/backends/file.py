@@ -1,0 +1,415 @@
+"""Objects in a folder: bytes in files, metadata in SQLite. The embedded default.
+
+The order of a write: stage the bytes, check their digest, sync them, link them under their final name, sync that
+folder, commit the row (synced), drop the staged name, unlink what the row replaced. Until the commit nobody can see
+the object; after it nothing that the row points at can be missing. A process may die between any two of these.
+
+Several processes may open one folder. Only one that opens it alone sweeps leftovers; bodies of objects made of
+parts are protected from being unlinked only against overwrites in their own process.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from ..assembly import StoredPart
+from ..backend import Choose, Draft, Page, Query, Reader, Record, UploadedPart
+from ..conditions import Condition
+from ..errors import InternalError
+from ..ranges import Span
+from ..source import Source
+from . import file_rows as rows
+from .common import CHUNK_BYTES, in_thread, new_token, new_version, wall_clock
+from .file_blobs import BlobStore, Checkpoint, Staged, nothing, sync_folder
+from .file_catalogue import Catalogue, CommitFailed
+
+T = TypeVar("T")
+log = logging.getLogger("moorage.r2")
+
+DIFFERENCES: Final = {
+    "storage class": "there is one; the option is taken and `storageClass` is empty, as on the local runtime",
+    "unfinished uploads": "kept until they are aborted: the hosted service drops them after seven days",
+}
+THREADS: Final = 8
+_ATTEMPTS: Final = 20
+"""How often `get` looks again when the object it found was replaced before its file could be opened."""
+
+
+class _Pins:
+    """Blobs in use by readers. A blob that became garbage meanwhile is handed back by the last `release`."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._waiting: set[str] = set()
+
+    def hold(self, blobs: Iterable[str]) -> None:
+        for blob in blobs:
+            self._counts[blob] = self._counts.get(blob, 0) + 1
+
+    def release(self, blobs: Iterable[str]) -> list[str]:
+        freed = []
+        for blob in blobs:
+            self._counts[blob] -= 1
+            if not self._counts[blob]:
+                del self._counts[blob]
+                if blob in self._waiting:
+                    self._waiting.discard(blob)
+                    freed.append(blob)
+        return freed
+
+    def without_held(self, blobs: Iterable[str]) -> list[str]:
+        free = []
+        for blob in blobs:
+            if blob in self._counts:
+                self._waiting.add(blob)
+            else:
+                free.append(blob)
+        return free
+
+
+class FileReader:
+    """Chunks of an object. Its one file is opened at once; of parts, one at a time is open."""
+
+    def __init__(
+        self, backend: "FileBackend", pieces: list[tuple[str, int, int]], descriptor: int, pinned: bool
+    ) -> None:
+        self._backend = backend
+        self._pieces = pieces
+        self._descriptor = descriptor
+        self._pinned = [blob for blob, _, _ in pieces] if pinned else []
+
+    def __aiter__(self) -> "FileReader":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            self._release()
+            raise StopAsyncIteration
+        return await self._backend.run(self._next)
+
+    def _next(self) -> bytes:
+        blob, offset, length = self._pieces[0]
+        if self._descriptor < 0:
+            self._descriptor = os.open(self._backend.blobs.path_of(blob), os.O_RDONLY | os.O_CLOEXEC)
+        chunk = os.pread(self._descriptor, min(length, CHUNK_BYTES), offset)
+        if not chunk:
+            raise OSError(f"blob {blob} is shorter than its row says")
+        if len(chunk) == length:
+            del self._pieces[0]
+            self._close()
+        else:
+            self._pieces[0] = blob, offset + len(chunk), length - len(chunk)
+        return chunk
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _release(self) -> None:
+        self._pieces = []
+        self._close()
+        pinned, self._pinned = self._pinned, []
+        self._backend.release(pinned)
+
+    async def aclose(self) -> None:
+        self._release()
+
+    def __del__(self) -> None:
+        self._release()
+
+
+class FileBackend:
+    """See `backend.Backend`. Open one with `await FileBackend.open(folder)`."""
+
+    differences: Mapping[str, str] = DIFFERENCES
+
+    def __init__(
+        self, folder: Path, *, now: Callable[[], int] = wall_clock, checkpoint: Checkpoint = nothing
+    ) -> None:
+        """Blocks. OSError and sqlite3.Error say what is wrong with the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._now = now
+        self._pins = _Pins()
+        self._removed: set[str] = set()
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            alone = self._lock_alone()
+            self.blobs = BlobStore(folder, checkpoint)
+            self._catalogue = Catalogue(folder / "bucket.sqlite", checkpoint)
+            try:
+                sync_folder(folder)
+                sync_folder(folder.parent)
+                if alone:
+                    self._sweep(folder / "bucket.sqlite")
+                    fcntl.flock(self._lock, fcntl.LOCK_SH)
+            except BaseException:
+                self._catalogue.close()
+                raise
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="r2-file")
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls, folder: Path, *, now: Callable[[], int] = wall_clock, checkpoint: Checkpoint = nothing
+    ) -> "FileBackend":
+        """The bucket in `folder`, which is made when it is missing. Leftovers of an interrupted process are swept."""
+        with ThreadPoolExecutor(1) as executor:
+            return await in_thread(executor, lambda: cls(folder, now=now, checkpoint=checkpoint))
+
+    def _lock_alone(self) -> bool:
+        """Takes the folder's lock: exclusive and True when nobody has it open, else shared and False."""
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            return False
+        return True
+
+    def _sweep(self, path: Path) -> None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
+            garbage = rows.all_garbage(connection)
+            self.blobs.remove_all(garbage)
+            connection.execute("BEGIN IMMEDIATE")
+            rows.forget_garbage(connection, garbage)
+            connection.execute("COMMIT")
+            removed = self.blobs.sweep(lambda blob: rows.is_referenced(connection, blob))
+        if removed:
+            log.info("swept %d interrupted uploads in %s", len(removed), path.parent)
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """The result of file work done in a thread; InternalError when the file system failed."""
+        with _failures():
+            return await in_thread(self._executor, function)
+
+    async def _read(self, function: Callable[..., T], *arguments: Any) -> T:
+        with _failures():
+            return await self._catalogue.read(lambda connection: function(connection, *arguments))
+
+    async def _write(self, function: Callable[..., T], *arguments: Any) -> T:
+        removed = list(self._removed)
+
+        def work(connection: sqlite3.Connection) -> T:
+            rows.forget_garbage(connection, removed)
+            return function(connection, *arguments)
+
+        with _failures():
+            result = await self._catalogue.write(work)
+        self._removed.difference_update(removed)
+        return result
+
+    def release(self, blobs: Sequence[str]) -> None:
+        """Lets go of blobs that a reader held, and removes those that became garbage meanwhile."""
+        freed = self._pins.release(blobs)
+        if freed and not self._closed:
+            self._executor.submit(self._remove, freed)
+
+    def _remove(self, blobs: Sequence[str]) -> None:
+        """Unlinks garbage. What cannot be unlinked now is tried again at the next start."""
+        try:
+            self.blobs.remove_all(blobs)
+        except OSError:
+            log.warning("could not unlink replaced bytes; they go at the next start", exc_info=True)
+        else:
+            self._removed.update(blobs)
+
+    async def head(self, key: str) -> Record | None:
+        return await self._read(rows.find_record, key)
+
+    async def get(self, key: str, choose: Choose, *, whole: bool) -> tuple[Record, Reader | None] | None:
+        for _ in range(_ATTEMPTS):
+            stored = await self._read(rows.find_stored, key)
+            if stored is None:
+                return None
+            span = choose(stored.record)
+            if span is None:
+                return stored.record, None
+            reader = await self._open(key, stored, span)
+            if reader is not None:
+                return stored.record, reader
+        raise InternalError from FileNotFoundError(
+            f"the bytes of {key!r} are missing or replaced too fast to be opened"
+        )
+
+    async def _open(self, key: str, stored: rows.Stored, span: Span) -> FileReader | None:
+        """A reader of the span; None when the object was replaced meanwhile."""
+        pieces = _pieces(stored.segments, span)
+        if len(stored.segments) == 1:
+            if not pieces:
+                return FileReader(self, [], -1, pinned=False)
+            path = self.blobs.path_of(pieces[0][0])
+
+            def open_now() -> int:
+                try:
+                    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                except FileNotFoundError:
+                    return -1
+
+            descriptor = await self.run(open_now)
+            return None if descriptor < 0 else FileReader(self, pieces, descriptor, pinned=False)
+        # parts are opened one by one, so they are held first, and used only if the object is still the same then
+        self._pins.hold(blob for blob, _, _ in pieces)
+        reader = FileReader(self, pieces, -1, pinned=True)
+        record = await self._read(rows.find_record, key)
+        if record is None or record.version != stored.record.version:
+            await reader.aclose()
+            return None
+        return reader
+
+    async def put(self, draft: Draft, source: Source, condition: Condition | None) -> Record | None:
+        staged, checksums = await self._stage(source)
+        record = Record(
+            draft.key,
+            new_version(),
+            source.digester.size,
+            source.digester.md5,
+            self._now(),
+            checksums,
+            draft.http,
+            draft.custom,
+        )
+        garbage = await self._settle(staged, rows.put_object, record, staged.blob, condition)
+        return None if garbage is None else record
+
+    async def put_part(self, key: str, upload: str, number: int, source: Source) -> str:
+        staged, _ = await self._stage(source)
+        part = StoredPart(number, new_token(), source.digester.size)
+        await self._settle(staged, rows.put_part, key, upload, part, staged.blob, source.digester.md5)
+        return part.etag
+
+    async def _stage(self, source: Source) -> tuple[Staged, dict[str, str]]:
+        """The source's bytes, verified, synced and linked, and the checksums to keep; or nothing is left of it."""
+        digester = source.digester
+        staged = await self.run(self.blobs.stage)
+        try:
+            if source.data is not None:
+                data = memoryview(source.data)
+
+                def whole() -> dict[str, str]:
+                    digester.update(data)
+                    checksums = digester.verified()
+                    staged.write(data)
+                    staged.link()
+                    return checksums
+
+                return staged, await self.run(whole)
+
+            def step(block: bytes | memoryview) -> None:
+                digester.update(block)
+                staged.write(block)
+
+            async with contextlib.aclosing(source.blocks()) as blocks:
+                async for block in blocks:
+                    await self.run(lambda block=block: step(block))  # type: ignore[misc]
+            checksums = digester.verified()
+            await self.run(staged.link)
+        except BaseException:
+            await self.run(staged.discard)
+            raise
+        return staged, checksums
+
+    async def _settle(
+        self, staged: Staged, function: Callable[..., list[str] | None], *arguments: Any
+    ) -> list[str] | None:
+        """Commits the row that points at the staged blob; None, and no trace of the blob, when the row was refused.
+
+        After a failed commit the blob stays, with its staged name, until the next start: the row may yet turn out
+        durable.
+        """
+        try:
+            garbage = await self._write(function, *arguments)
+        except InternalError as error:
+            if not isinstance(error.__cause__, CommitFailed):
+                await self.run(staged.discard)
+            raise
+        except Exception:
+            await self.run(staged.discard)
+            raise
+        except BaseException:
+            referenced = await self._read(rows.is_referenced, staged.blob)
+            await self.run(staged.unstage if referenced else staged.discard)
+            raise
+        if garbage is None:
+            await self.run(staged.discard)
+            return None
+        await self._tidy(garbage, staged)
+        return garbage
+
+    async def _tidy(self, garbage: Sequence[str], staged: Staged | None = None) -> None:
+        """What remains to be done after a commit. It may fail: the next start does it then."""
+        free = self._pins.without_held(garbage)
+
+        def work() -> None:
+            if staged is not None:
+                try:
+                    staged.unstage()
+                except OSError:
+                    log.warning("could not drop a staged name; it goes at the next start", exc_info=True)
+            self._remove(free)
+
+        if free or staged is not None:
+            await self.run(work)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        await self._tidy(await self._write(rows.delete_objects, keys))
+
+    async def list(self, query: Query) -> Page:
+        return await self._read(rows.list_page, query)
+
+    async def create_upload(self, draft: Draft) -> str:
+        upload = new_token()
+        await self._write(rows.insert_upload, draft, upload, self._now())
+        return upload
+
+    async def complete_upload(self, key: str, upload: str, parts: Sequence[UploadedPart]) -> Record:
+        record, garbage = await self._write(rows.complete_upload, key, upload, parts, new_version(), self._now())
+        await self._tidy(garbage)
+        return record
+
+    async def abort_upload(self, key: str, upload: str) -> None:
+        await self._tidy(await self._write(rows.abort_upload, key, upload))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._removed:
+            with contextlib.suppress(InternalError):
+                await self._write(lambda _connection: None)
+        with ThreadPoolExecutor(1) as executor:
+            await in_thread(executor, self._shut)
+
+    def _shut(self) -> None:
+        self._executor.shutdown(wait=True)
+        self._catalogue.close()
+        os.close(self._lock)
+
+
+def _pieces(segments: Sequence[rows.Segment], span: Span) -> list[tuple[str, int, int]]:
+    """The stretches (blob, offset, length) of the segments that make up the span, in order."""
+    pieces = []
+    start, end, at = span.offset, span.offset + span.length, 0
+    for segment in segments:
+        low, high = max(start, at), min(end, at + segment.size)
+        if low < high:
+            pieces.append((segment.blob, low - at, high - low))
+        at += segment.size
+    return pieces
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        log.error("the bucket's store failed: %s", error)
+        raise InternalError from error

@@ -1,0 +1,264 @@
+"""What the `file` backend reads and writes in its catalogue.
+
+Functions that write take a connection inside a transaction.
+"""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..assembly import StoredPart, assemble
+from ..backend import Draft, Page, Query, Record, UploadedPart
+from ..checksums import multipart_etag
+from ..conditions import Condition
+from ..errors import InternalError, NoSuchUpload
+from ..listing import page_of
+from ..metadata import HttpMetadata
+
+COLUMNS = "key, version, size, etag, uploaded, checksums, http_metadata, custom_metadata"
+Row = tuple[bytes, str, int, str, int, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A blob that holds a stretch of an object."""
+
+    blob: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object with where its bytes are."""
+
+    record: Record
+    segments: tuple[Segment, ...]
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def record_of(row: Row) -> Record:
+    """The record in a row of `COLUMNS`."""
+    key, version, size, etag, uploaded, checksums, http, custom = row
+    return Record(
+        key.decode(),
+        version,
+        size,
+        etag,
+        uploaded,
+        json.loads(checksums),
+        HttpMetadata(**json.loads(http)),
+        json.loads(custom),
+    )
+
+
+def find_record(connection: sqlite3.Connection, key: str) -> Record | None:
+    """The object's record, or None."""
+    row = connection.execute(f"SELECT {COLUMNS} FROM objects WHERE key = ?", (key.encode(),)).fetchone()
+    return None if row is None else record_of(row)
+
+
+def find_stored(connection: sqlite3.Connection, key: str) -> Stored | None:
+    """The object and its segments in order, of one moment; None when there is none."""
+    connection.execute("BEGIN")
+    try:
+        row = connection.execute(
+            f"SELECT blob, upload, {COLUMNS} FROM objects WHERE key = ?", (key.encode(),)
+        ).fetchone()
+        if row is None:
+            return None
+        blob, upload, *rest = row
+        record = record_of(tuple(rest))
+        if blob is not None:
+            return Stored(record, (Segment(blob, record.size),))
+        parts = connection.execute("SELECT blob, size FROM parts WHERE upload = ? ORDER BY number", (upload,))
+        return Stored(record, tuple(Segment(*part) for part in parts))
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def list_page(connection: sqlite3.Connection, query: Query) -> Page:
+    """A page of the listing, of one moment."""
+
+    def scan(low: bytes, high: bytes | None, limit: int) -> Sequence[tuple[bytes, Row]]:
+        bound = "" if high is None else "AND key < ?"
+        values = (low, limit) if high is None else (low, high, limit)
+        rows = connection.execute(
+            f"SELECT {COLUMNS} FROM objects WHERE key >= ? {bound} ORDER BY key LIMIT ?", values
+        )
+        return [(row[0], row) for row in rows]
+
+    connection.execute("BEGIN")
+    try:
+        return page_of(query, scan, record_of)
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _drop(connection: sqlite3.Connection, key: bytes) -> list[str]:
+    """Removes the object's rows and returns the blobs that nothing points at any more, noted as garbage."""
+    row = connection.execute("DELETE FROM objects WHERE key = ? RETURNING blob, upload", (key,)).fetchone()
+    if row is None:
+        return []
+    blob, upload = row
+    if blob is not None:
+        return _discard(connection, [blob])
+    gone = connection.execute("DELETE FROM parts WHERE upload = ? RETURNING blob", (upload,)).fetchall()
+    return _discard(connection, [part for (part,) in gone])
+
+
+def _discard(connection: sqlite3.Connection, blobs: list[str]) -> list[str]:
+    connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?)", ((blob,) for blob in blobs))
+    return blobs
+
+
+def _insert(connection: sqlite3.Connection, record: Record, blob: str | None, upload: str | None) -> None:
+    connection.execute(
+        "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            record.key.encode(),
+            blob,
+            upload,
+            record.version,
+            record.size,
+            record.etag,
+            record.uploaded,
+            _text(dict(record.checksums)),
+            _text(record.http.stored()),
+            _text(dict(record.custom)),
+        ),
+    )
+
+
+def put_object(
+    connection: sqlite3.Connection, record: Record, blob: str, condition: Condition | None
+) -> list[str] | None:
+    """Replaces the object when the condition holds for what is there; the blobs that became garbage, or None."""
+    key = record.key.encode()
+    if condition is not None:
+        found = connection.execute("SELECT etag, uploaded FROM objects WHERE key = ?", (key,)).fetchone()
+        if not (condition.holds_for_missing() if found is None else condition.holds(*found)):
+            return None
+    garbage = _drop(connection, key)
+    _insert(connection, record, blob, None)
+    return garbage
+
+
+def delete_objects(connection: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
+    """Removes the objects; the blobs that became garbage."""
+    return [blob for key in keys for blob in _drop(connection, key.encode())]
+
+
+def insert_upload(connection: sqlite3.Connection, draft: Draft, upload: str, created: int) -> None:
+    """Opens an upload."""
+    connection.execute(
+        "INSERT INTO uploads (upload, key, http_metadata, custom_metadata, created) VALUES (?, ?, ?, ?, ?)",
+        (upload, draft.key.encode(), _text(draft.http.stored()), _text(dict(draft.custom)), created),
+    )
+
+
+def _is_open(connection: sqlite3.Connection, key: str, upload: str) -> bool | None:
+    row = connection.execute(
+        "SELECT open FROM uploads WHERE upload = ? AND key = ?", (upload, key.encode())
+    ).fetchone()
+    return None if row is None else bool(row[0])
+
+
+def check_open(connection: sqlite3.Connection, key: str, upload: str) -> None:
+    """NoSuchUpload unless the upload is open under this key."""
+    if not _is_open(connection, key, upload):
+        raise NoSuchUpload
+
+
+def put_part(
+    connection: sqlite3.Connection, key: str, upload: str, part: StoredPart, blob: str, md5: str
+) -> list[str]:
+    """Stores or replaces a part; the blobs that became garbage."""
+    check_open(connection, key, upload)
+    old = connection.execute(
+        "DELETE FROM parts WHERE upload = ? AND number = ? RETURNING blob", (upload, part.number)
+    ).fetchall()
+    connection.execute(
+        "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?)", (upload, part.number, blob, part.size, part.etag, md5)
+    )
+    return _discard(connection, [gone for (gone,) in old])
+
+
+def complete_upload(
+    connection: sqlite3.Connection,
+    key: str,
+    upload: str,
+    named: Sequence[UploadedPart],
+    version: str,
+    uploaded: int,
+) -> tuple[Record, list[str]]:
+    """Makes the object and closes the upload; the record, and the blobs that became garbage."""
+    state = _is_open(connection, key, upload)
+    if state is None:
+        raise InternalError
+    if not state:
+        raise NoSuchUpload
+    stored, md5s = {}, {}
+    for number, size, etag, md5 in connection.execute(
+        "SELECT number, size, etag, md5 FROM parts WHERE upload = ?", (upload,)
+    ):
+        stored[number] = StoredPart(number, etag, size)
+        md5s[number] = md5
+    parts = assemble(stored, named)
+    kept = {part.number for part in parts}
+    unused = []
+    for number in stored.keys() - kept:
+        unused += connection.execute(
+            "DELETE FROM parts WHERE upload = ? AND number = ? RETURNING blob", (upload, number)
+        ).fetchall()
+    http, custom = connection.execute(
+        "SELECT http_metadata, custom_metadata FROM uploads WHERE upload = ?", (upload,)
+    ).fetchone()
+    record = Record(
+        key,
+        version,
+        sum(part.size for part in parts),
+        multipart_etag([md5s[part.number] for part in parts]),
+        uploaded,
+        {},
+        HttpMetadata(**json.loads(http)),
+        json.loads(custom),
+    )
+    garbage = _drop(connection, key.encode()) + _discard(connection, [blob for (blob,) in unused])
+    _insert(connection, record, None, upload)
+    connection.execute("UPDATE uploads SET open = 0 WHERE upload = ?", (upload,))
+    return record, garbage
+
+
+def abort_upload(connection: sqlite3.Connection, key: str, upload: str) -> list[str]:
+    """Drops an open upload's parts and closes it; the blobs that became garbage. Nothing for a closed one."""
+    state = _is_open(connection, key, upload)
+    if state is None:
+        raise InternalError
+    if not state:
+        return []
+    gone = connection.execute("DELETE FROM parts WHERE upload = ? RETURNING blob", (upload,)).fetchall()
+    connection.execute("UPDATE uploads SET open = 0 WHERE upload = ?", (upload,))
+    return _discard(connection, [blob for (blob,) in gone])
+
+
+def is_referenced(connection: sqlite3.Connection, blob: str) -> bool:
+    """Whether an object or a part points at the blob."""
+    row = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM objects WHERE blob = ?1) OR EXISTS (SELECT 1 FROM parts WHERE blob = ?1)",
+        (blob,),
+    ).fetchone()
+    return bool(row[0])
+
+
+def all_garbage(connection: sqlite3.Connection) -> list[str]:
+    """Blobs noted as garbage whose bytes may still be there."""
+    return [blob for (blob,) in connection.execute("SELECT blob FROM garbage")]
+
+
+def forget_garbage(connection: sqlite3.Connection, blobs: Sequence[str]) -> None:
+    """Drops the notes of blobs whose bytes have been removed."""
+    connection.executemany("DELETE FROM garbage WHERE blob = ?", ((blob,) for blob in blobs))

@@ -1,0 +1,222 @@
+"""What bucket methods return: `R2Object`, `R2ObjectBody`, `R2Objects` (spec durable-object-semantics 15)."""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from .arguments import date_of
+from .backend import Reader, Record
+from .checksums import SIZES
+from .metadata import HttpMetadata, write_http_metadata
+from .ranges import Span
+from .values import Types
+
+_USED: Final = "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."
+MEMBERS: Final = (
+    "key", "version", "size", "etag", "httpEtag", "uploaded", "httpMetadata", "customMetadata", "range",
+    "checksums", "storageClass", "ssecKeyMd5",
+)  # fmt: skip
+
+
+class Checksums:
+    """Digests of an object's bytes, as byte arrays; one that is not known is None."""
+
+    __slots__ = ("_buffer", "_hex")
+
+    def __init__(self, digests: dict[str, str], types: Types) -> None:
+        self._hex = digests
+        self._buffer = types.buffer
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in SIZES:
+            raise AttributeError(name)
+        digest = self._hex.get(name)
+        return None if digest is None else self._buffer(bytes.fromhex(digest))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in SIZES:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def toJSON(self) -> dict[str, str]:
+        """The known ones in hex."""
+        return dict(self._hex)
+
+    def __repr__(self) -> str:
+        return f"Checksums({self._hex})"
+
+
+class R2Object:
+    """An object's metadata. Members are attributes and, equally, keys: `obj.etag`, `obj["etag"]`.
+
+    `uploaded` is an aware UTC datetime, `size` bytes of the whole object, `range` what a `get` or `head` covers (None
+    after `put`), `storageClass` empty where the store has no classes.
+    """
+
+    def __init__(self, record: Record, types: Types, span: Span | None = None, *, http: bool = True) -> None:
+        self._record = record
+        self._types = types
+        self._http_known = http
+        self.key = record.key
+        self.version = record.version
+        self.size = record.size
+        self.etag = record.etag
+        self.httpMetadata = types.mapping(record.http.shown())
+        self.customMetadata = types.mapping(dict(record.custom))
+        self.range = None if span is None else types.mapping({"offset": span.offset, "length": span.length})
+        self.storageClass = record.storage_class
+        self.ssecKeyMd5: str | None = None
+
+    @property
+    def httpEtag(self) -> str:
+        """The etag in double quotes, ready for a header."""
+        return f'"{self.etag}"'
+
+    @property
+    def uploaded(self) -> datetime:
+        """When the object was stored, in UTC, to the millisecond."""
+        return date_of(self._record.uploaded)
+
+    @property
+    def checksums(self) -> Checksums:
+        """MD5 unless the object was made of parts, and the checksum that the writer gave."""
+        digests = dict(self._record.checksums)
+        if "-" not in self.etag and len(self.etag) == SIZES["md5"] * 2:
+            digests = {"md5": self.etag, **digests}
+        return Checksums(digests, self._types)
+
+    def writeHttpMetadata(self, headers: Any) -> None:
+        """Sets the HTTP metadata that exists on `headers` and leaves its other fields.
+
+        TypeError when a listing was not asked to include it.
+        """
+        if not self._http_known:
+            raise TypeError(
+                f"HTTP metadata unknown for key `{self.key}`. "
+                "Did you forget to add 'httpMetadata' to `include` when listing?"
+            )
+        write_http_metadata(self._record.http, headers)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in MEMBERS:
+            return getattr(self, name)
+        raise KeyError(name)
+
+    def keys(self) -> Iterator[str]:
+        """The names that `obj[name]` takes."""
+        return iter(MEMBERS)
+
+    @property
+    def _http(self) -> HttpMetadata:
+        return self._record.http
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(key={self.key!r}, size={self.size}, etag={self.etag!r})"
+
+
+class _Chunks:
+    """The chunks of a body; remembers whether anybody began to read."""
+
+    __slots__ = ("_buffer", "_reader", "used")
+
+    def __init__(self, reader: Reader, types: Types) -> None:
+        self._reader = reader
+        self._buffer = types.buffer
+        self.used = False
+
+    def __aiter__(self) -> "_Chunks":
+        return self
+
+    async def __anext__(self) -> Any:
+        self.used = True
+        return self._buffer(await anext(self._reader))
+
+    async def aclose(self) -> None:
+        self.used = True
+        await self._reader.aclose()
+
+
+class R2ObjectBody(R2Object):
+    """An object with its bytes, read once: as `body` (a stream), by iteration in chunks, or whole."""
+
+    def __init__(self, record: Record, types: Types, span: Span, reader: Reader) -> None:
+        super().__init__(record, types, span)
+        self._chunks = _Chunks(reader, types)
+        self._claimed = False
+        self.body = types.stream(self._chunks)
+
+    @property
+    def bodyUsed(self) -> bool:
+        """Whether reading has begun."""
+        return self._chunks.used or self._claimed
+
+    def _claim(self) -> None:
+        if self.bodyUsed:
+            raise TypeError(_USED)
+        self._claimed = True
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._claim()
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks:
+                yield chunk
+        finally:
+            await self._chunks.aclose()
+
+    async def _whole(self) -> bytes:
+        self._claim()
+        chunks = []
+        try:
+            async for chunk in self._chunks:
+                chunks.append(chunk)  # noqa: PERF401
+        finally:
+            await self._chunks.aclose()
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def bytes(self) -> Any:
+        """The bytes. TypeError when the body was read already, as for all of these."""
+        return self._types.buffer(await self._whole())
+
+    async def arrayBuffer(self) -> Any:
+        """The bytes."""
+        return self._types.buffer(await self._whole())
+
+    async def text(self) -> str:
+        """The bytes as UTF-8: a byte-order mark is dropped, wrong sequences become U+FFFD."""
+        return bytes(await self._whole()).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+
+    async def json(self) -> Any:
+        """The text as JSON; ValueError when it is none."""
+        return self._types.json(await self.text())
+
+    async def blob(self) -> Any:
+        """The bytes as a Blob of the object's content type."""
+        return self._types.blob(bytes(await self._whole()), content_type=self._http.contentType)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name) if name in {"body", "bodyUsed"} else super().__getitem__(name)
+
+    def keys(self) -> Iterator[str]:
+        """The names that `obj[name]` takes."""
+        return iter((*MEMBERS, "body", "bodyUsed"))
+
+
+class R2Objects:
+    """One page of a listing. `cursor` is None unless `truncated`."""
+
+    def __init__(self, objects: list[R2Object], prefixes: list[str], cursor: str | None, types: Types) -> None:
+        self.objects = types.array(objects)
+        self.delimitedPrefixes = types.array(prefixes)
+        self.truncated = cursor is not None
+        self.cursor = cursor
+
+    def __getitem__(self, name: str) -> Any:
+        if name in {"objects", "delimitedPrefixes", "truncated", "cursor"}:
+            return getattr(self, name)
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        return f"R2Objects({len(self.objects)} objects, truncated={self.truncated})"
