@@ -35,25 +35,25 @@ def _without_lone_surrogates(value: Any) -> Any:
     return value
 
 
-def _slowly(body: bytes) -> Any:
+def _slowly(body: bytes, *, keep_surrogates: bool = False) -> Any:
     """What the fast parser refuses and the reference accepts: lone surrogates (U+FFFD when written), 1e400."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, parse_int=_integer)
-        return _without_lone_surrogates(value)
+        return value if keep_surrogates else _without_lone_surrogates(value)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error) or "nested too deeply") from None
 
 
-def parse(body: bytes) -> Any:
+def parse(body: bytes, *, keep_surrogates: bool = False) -> Any:
     """The JSON value of `body`: a repeated member's last value counts, NaN and Infinity are no JSON, a byte-order
     mark neither.
 
-    Raises NotJson.
+    A lone surrogate becomes U+FFFD, unless `keep_surrogates`: such a text cannot be encoded as it is. Raises NotJson.
     """
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _slowly(body)
+        return _slowly(body, keep_surrogates=keep_surrogates)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

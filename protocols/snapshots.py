@@ -168,6 +168,11 @@ class Descriptor:
         """How many staged lists hold the identities."""
         return -(-self.file_count // MANIFEST_CHUNK)
 
+    def manifest_size(self, number: int) -> int:
+        """Returns how many identities the staged list `number` holds, from 1."""
+        count = self.manifest_count
+        return MANIFEST_CHUNK if number < count else self.file_count - MANIFEST_CHUNK * (count - 1)
+
     def part_size(self, number: int) -> int:
         """Returns the exact size in bytes of part `number`, from 1."""
         return PART_BYTES if number < self.part_count else self.bytes - PART_BYTES * (self.part_count - 1)

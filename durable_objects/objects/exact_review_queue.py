@@ -13,6 +13,10 @@ from typing import Any
 from ..runtime import DurableObject
 from .clock import clock_of
 from .cursors import CursorMethods, CursorStore
+from .records import RecordMethods, Records
+from .snapshot_uploads import SnapshotUploadMethods, SnapshotUploads
+from .snapshots import Snapshots
+from .state_writer import StateWriter, StateWriterMethods, terms_of
 
 RETIRED_TABLES = (
     "state_append_window",
@@ -34,6 +38,9 @@ def drop_retired_tables(storage: Any) -> None:
 
 class ExactReviewQueue(
     CursorMethods,
+    RecordMethods,
+    SnapshotUploadMethods,
+    StateWriterMethods,
     DurableObject,
 ):
     """See the module. Tables are made, and upgraded, at construction."""
@@ -42,4 +49,9 @@ class ExactReviewQueue(
         super().__init__(ctx, env)
         now = clock_of(ctx)
         drop_retired_tables(ctx.storage)
+        self.now = now
         self.cursors = CursorStore(ctx.storage, now)
+        self.records = Records(ctx.storage, now)
+        self.snapshots = Snapshots(ctx.storage)
+        self.snapshot_uploads = SnapshotUploads(ctx.storage, now)
+        self.state_writer = StateWriter(ctx.storage, now, terms_of(env))

@@ -1,6 +1,6 @@
 """Reading records: lists, journal exports and the bounds of their pages (spec state-plane-protocol 3.2 to 3.5)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,9 @@ PAGE_TEXT_BYTES: Final = 2 * 1024 * 1024
 """A page ends before its record texts pass this."""
 PAGE_JSON_BYTES: Final = 4 * 1024 * 1024
 """A page ends before its rows, as JSON, pass this."""
+_LONGEST_ESCAPE: Final = 6
+_ROW_NAMES: Final = 512
+"""At least the bytes of a row's names, digits and punctuation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +91,32 @@ def list_cursor(limit: int, ids: list[int]) -> int | None:
     return ids[-1] if len(ids) == limit else None
 
 
-def page_length(sizes: Iterable[tuple[int, int]]) -> int:
-    """Returns how many rows a page takes, given each row's text bytes and JSON bytes in order.
+class PageBound:
+    """Decides row by row how far an export page goes: until its texts or its JSON would pass their bounds.
 
-    A page ends before either sum passes its bound; the first row always goes in.
+    The first row is always admitted. JSON sizes are measured only once six times the text (the longest escapes) could
+    pass the bound.
     """
-    texts = encoded = taken = 0
-    for text_bytes, json_bytes in sizes:
-        texts += text_bytes
-        encoded += json_bytes
-        if taken and (texts > PAGE_TEXT_BYTES or encoded > PAGE_JSON_BYTES):
-            break
-        taken += 1
-    return taken
+
+    __slots__ = ("_json", "_taken", "_texts", "_unmeasured", "_upper")
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._texts = 0
+        self._json = 0
+        self._upper = 0
+        self._unmeasured: list[Callable[[], int]] = []
+
+    def admits(self, text_bytes: int, measure: Callable[[], int]) -> bool:
+        """Tells whether the next row goes in; `measure` returns its JSON size in bytes. After a refusal the page is over."""
+        self._texts += text_bytes
+        self._upper += _LONGEST_ESCAPE * text_bytes + _ROW_NAMES
+        self._unmeasured.append(measure)
+        if self._json + self._upper > PAGE_JSON_BYTES:
+            self._json += sum(size() for size in self._unmeasured)
+            self._upper = 0
+            self._unmeasured.clear()
+        if self._taken and (self._texts > PAGE_TEXT_BYTES or self._json + self._upper > PAGE_JSON_BYTES):
+            return False
+        self._taken += 1
+        return True
