@@ -61,7 +61,9 @@ def _spoilt(area: str, case: dict[str, Any]) -> list[dict[str, Any]]:
     elif area == "config-cases":
         spoil(refused={"code": "other"})
     elif area == "migration-cases":
-        spoil(**({"refused": {**case["refused"], "class": "Z"}} if "refused" in case else {"classes": {"Z": "sqlite"}}))
+        spoil(
+            **({"refused": {**case["refused"], "class": "Z"}} if "refused" in case else {"classes": {"Z": "sqlite"}})
+        )
     elif area == "dev-vars-cases":
         spoil(expect={**case["expect"], "Z": {"type": "plain_text", "value": ""}})
         name, value = next(iter(case["expect"].items()))

@@ -73,7 +73,7 @@ def check_entry(report: Report, base: str, path: str, value: object, kind: Kind)
             optional(report, place, given, entry.type)
         else:
             what = f"a {'non-empty ' if entry.filled else ''}{entry.type}"
-            report.error("required", place, f'"{path}" must have {what} "{entry.name}", but it is {show(given)}.')
+            report.error("required", place, f'"{path}.{entry.name}" must be {what}, but is {show(given)}.')
     if kind.extra is not None:
         kind.extra(report, base, value)
     if not kind.open:
