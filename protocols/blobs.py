@@ -216,8 +216,11 @@ def parse_part_number(value: Any) -> int:
 
 
 def parse_parts(value: Any) -> list[dict[str, Any]]:
-    """`[{"partNumber", "etag"}]` in the order sent; a number that occurs twice is the bucket's to refuse
-    (`blobs/multipart-missing-part`). Raises InvalidBlobParts."""
+    """`[{"partNumber", "etag"}]` in the order sent.
+
+    Raises InvalidBlobParts for a wrong form, InvalidBlobUpload for a number that occurs twice: a well-formed list, of
+    parts that no upload has (`blobs/multipart-missing-part`).
+    """
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_PARTS:
         raise InvalidBlobParts
     parts = []
@@ -229,6 +232,8 @@ def parse_parts(value: Any) -> list[dict[str, Any]]:
         if not isinstance(etag, str) or not etag:
             raise InvalidBlobParts
         parts.append({"partNumber": number, "etag": etag})
+    if len({part["partNumber"] for part in parts}) != len(parts):
+        raise InvalidBlobUpload
     return parts
 
 

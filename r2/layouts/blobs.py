@@ -216,8 +216,8 @@ class BlobLayout:
         """
         try:
             await self._bucket.resumeMultipartUpload(path.text, upload_id).abort()
-        except (R2Error, OSError):
-            log.warning("the upload of %s could not be dropped", path.text, exc_info=True)
+        except (R2Error, OSError) as error:
+            log.info("the upload of %s was not dropped: %s", path.text, error)
 
 
 PART_BYTES: Final = MAX_PART_BYTES

@@ -214,6 +214,8 @@ def test_numbers() -> None:
 
 
 def test_parts() -> None:
+    with pytest.raises(errors.InvalidBlobUpload):
+        rules.parse_parts([{"partNumber": 1, "etag": "e"}, {"partNumber": "1", "etag": "e"}])
     assert rules.parse_parts([{"partNumber": "1", "etag": "e", "more": 1}]) == [{"partNumber": 1, "etag": "e"}]
     bad_parts: list[Any] = [
         [],

@@ -2,12 +2,12 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
 
 from moorage.protocols import blobs as rules
 from moorage.protocols.json_body import NotJson, parse_as
-from moorage.protocols.wire import InvalidJson, WireError
+from moorage.protocols.wire import InvalidJson
 from moorage.protocols.wire.blobs import (
     BlobDigestMismatch,
     BlobNotFound,
@@ -28,19 +28,26 @@ OFFLOAD_BYTES = MIB
 _locks = PathLocks()
 
 
-def _missing_bucket() -> WireError:
-    return BlobStoreUnavailable(detail=f"{BUCKET_BINDING} is not available")
+Operation: TypeAlias = Callable[[BlobLayout, rules.Body], Awaitable[Result]]
 
 
-def _layout(call: Call) -> BlobLayout:
-    return BlobLayout(getattr(call.env, BUCKET_BINDING), _locks)
+def _handler(operation: Operation) -> Handler:
+    """A route's handler: the body must be a JSON object, then the bucket must be there, then the operation decides.
 
+    The first refusal is the router's, in its style (`auth/non-object-json-body`); the others are compact.
+    """
 
-def _body(call: Call) -> rules.Body:
-    try:
-        return parse_as(rules.Body, call.body)
-    except NotJson:
-        raise InvalidJson from None
+    async def handle(call: Call) -> Result:
+        try:
+            body = parse_as(rules.Body, call.body)
+        except NotJson:
+            return Answer(InvalidJson().body(), InvalidJson.status, style=Style.INDENTED)
+        bucket = getattr(call.env, BUCKET_BINDING, None)
+        if bucket is None:
+            raise BlobStoreUnavailable(detail=f"{BUCKET_BINDING} is not available")
+        return await operation(BlobLayout(bucket, _locks), body)
+
+    return handle
 
 
 async def _sha256(content: bytes) -> str:
@@ -49,23 +56,22 @@ async def _sha256(content: bytes) -> str:
     return await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
 
 
-async def put(call: Call) -> Result:
+async def put(layout: BlobLayout, body: rules.Body) -> Result:
     """201 when written, 200 when the same blob was there."""
-    body = _body(call)
     path = rules.parse_path(body.path)
     digest = rules.parse_digest(path, body.digest)
     content = rules.decode_content(body.contentBase64, rules.MAX_PUT_BYTES, BlobTooLarge)
     if await _sha256(content) != digest:
         raise BlobDigestMismatch
-    written = await _layout(call).put(path, content, digest)
+    written = await layout.put(path, content, digest)
     value = {"ok": True, "path": path.text, "bytes": len(content), "digest": digest, "unchanged": not written}
     return Answer(value, 201 if written else 200)
 
 
-async def stat(call: Call) -> Result:
+async def stat(layout: BlobLayout, body: rules.Body) -> Result:
     """200 with the blob's descriptor."""
-    path = rules.parse_path(_body(call).path)
-    blob = await _layout(call).stat(path)
+    path = rules.parse_path(body.path)
+    blob = await layout.stat(path)
     if blob is None:
         raise BlobNotFound(path=path.text)
     return {"ok": True, "blob": blob.descriptor()}
@@ -76,12 +82,11 @@ async def _stream(found: Any) -> AsyncIterator[bytes]:
         yield bytes(chunk)
 
 
-async def chunk(call: Call) -> Result:
+async def chunk(layout: BlobLayout, body: rules.Body) -> Result:
     """206 with raw bytes, always, also for a whole blob."""
-    body = _body(call)
     path = rules.parse_path(body.path)
     offset, length = rules.parse_range(body)
-    blob, served, found = await _layout(call).chunk(path, offset, length)
+    blob, served, found = await layout.chunk(path, offset, length)
     headers = {
         "content-type": "application/octet-stream",
         "accept-ranges": "bytes",
@@ -93,22 +98,20 @@ async def chunk(call: Call) -> Result:
     return Raw(_stream(found), 206, headers, served)
 
 
-async def list_page(call: Call) -> Result:
+async def list_page(layout: BlobLayout, body: rules.Body) -> Result:
     """200 with a page of descriptors."""
-    body = _body(call)
     prefix = rules.parse_prefix(body.prefix)
     limit = rules.parse_limit(body.limit)
-    blobs, cursor = await _layout(call).page(prefix, rules.parse_cursor(body.cursor), limit)
+    blobs, cursor = await layout.page(prefix, rules.parse_cursor(body.cursor), limit)
     return {"ok": True, "prefix": prefix, "blobs": [blob.descriptor() for blob in blobs], "nextCursor": cursor}
 
 
-async def start(call: Call) -> Result:
+async def start(layout: BlobLayout, body: rules.Body) -> Result:
     """201 with an upload id, 200 without one when the same blob was there."""
-    body = _body(call)
     path = rules.parse_path(body.path)
     digest = rules.parse_digest(path, body.digest)
     size = rules.parse_bytes(body.bytes)
-    upload_id = await _layout(call).start(path, digest, size)
+    upload_id = await layout.start(path, digest, size)
     value: dict[str, Any] = {"ok": True, "path": path.text}
     if upload_id is None:
         return value | {"bytes": size, "digest": digest, "unchanged": True, "uploadId": None}
@@ -116,41 +119,38 @@ async def start(call: Call) -> Result:
     return Answer(value, 201)
 
 
-async def part(call: Call) -> Result:
+async def part(layout: BlobLayout, body: rules.Body) -> Result:
     """200 with the part's receipt."""
-    body = _body(call)
     path = rules.parse_path(body.path)
     upload_id = rules.parse_upload_id(body.uploadId)
     number = rules.parse_part_number(body.partNumber)
     content = rules.decode_content(body.contentBase64, rules.MAX_PART_BYTES, BlobPartTooLarge)
     if not content:
         raise InvalidBlobContent
-    etag = await _layout(call).part(path, upload_id, number, content)
+    etag = await layout.part(path, upload_id, number, content)
     return {"ok": True, "path": path.text, "part": {"partNumber": number, "etag": etag}}
 
 
-async def complete(call: Call) -> Result:
+async def complete(layout: BlobLayout, body: rules.Body) -> Result:
     """201 when the parts were joined, 200 when a rival had finished the same blob."""
-    body = _body(call)
     path = rules.parse_path(body.path)
     upload_id = rules.parse_upload_id(body.uploadId)
     digest = rules.parse_digest(path, body.digest)
     size = rules.parse_bytes(body.bytes)
     parts = rules.parse_parts(body.parts)
-    written = await _layout(call).complete(path, upload_id, digest, size, parts)
+    written = await layout.complete(path, upload_id, digest, size, parts)
     value = {"ok": True, "path": path.text, "bytes": size, "digest": digest, "unchanged": not written}
     return Answer(value, 201 if written else 200)
 
 
-async def abort(call: Call) -> Result:
+async def abort(layout: BlobLayout, body: rules.Body) -> Result:
     """200, whatever the upload's state."""
-    body = _body(call)
     path = rules.parse_path(body.path)
-    await _layout(call).abort(path, rules.parse_upload_id(body.uploadId))
+    await layout.abort(path, rules.parse_upload_id(body.uploadId))
     return {"ok": True, "path": path.text}
 
 
-_OPERATIONS: dict[str, tuple[Handler, int]] = {
+_OPERATIONS: dict[str, tuple[Operation, int]] = {
     "put": (put, 48 * MIB),
     "stat": (stat, MIB),
     "chunk": (chunk, MIB),
@@ -165,11 +165,10 @@ routes = [
     Route(
         ("POST",),
         PREFIX + operation,
-        handler,
+        _handler(run),
         style=Style.COMPACT,
-        bucket=_missing_bucket,
         failure=BlobStoreUnavailable,
         transport_cap=cap,
     )
-    for operation, (handler, cap) in _OPERATIONS.items()
+    for operation, (run, cap) in _OPERATIONS.items()
 ]
