@@ -1,4 +1,6 @@
-"""A batch of shards before it is imported: every rule that needs the batch alone (spec action-ledger 12.1, 5 to 9)."""
+"""A batch of shards before it is imported: every rule that needs the batch alone (spec action-ledger 12.1, 5 to
+9).
+"""
 
 import re
 from collections.abc import Mapping, Sequence

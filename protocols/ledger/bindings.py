@@ -4,13 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .canonical import canonical_text, sha256_text
+from .canonical import canonical_text, parse_json, sha256_text
 from .duplicates import scan_json
 from .events import Event
 from .refusals import LedgerRefusal
 from .shards import Shard, ShardIdentity
 from .text import is_digest
-from .validate import parse_json
 
 ROOT: Final = "ledger/v1/import-bindings"
 MAX_BINDING_BYTES: Final = 1_048_576

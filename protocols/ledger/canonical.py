@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from json.encoder import encode_basestring  # type: ignore[attr-defined]
+from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from .refusals import LedgerRefusal

@@ -17,6 +17,8 @@ _RECOVERABLE = frozenset({"review.batch", "review.item", "review.retry", "apply.
 _ATTEMPTED = frozenset({"mutation_attempted", "dispatch_attempted"})
 _OUTCOMES = frozenset({"mutation_accepted", "mutation_rejected", "mutation_outcome_unknown"})
 _UNKNOWN = frozenset({"mutation_outcome_unknown", "dispatch_outcome_unknown"})
+# What a subject is, its revision and record aside.
+_SUBJECT_IDENTITY = ("repository", "kind", "subjectId", "number", "clusterId")
 
 
 def _type(event: Event) -> str:
@@ -55,9 +57,8 @@ def _is_aggregate(event: Event) -> bool:
 
 
 def _subject(event: Event) -> str:
-    subject = event.record["subject"]
-    names = ("repository", "kind", "subject_id", "number", "cluster_id")
-    return canonical_text({name: subject[name] for name in names if name in subject})
+    subject = subject_input(event.record["subject"])
+    return canonical_text({name: subject[name] for name in _SUBJECT_IDENTITY if name in subject})
 
 
 def _attempt(event: Event) -> tuple[str, str]:
@@ -176,7 +177,7 @@ class OpenAttempts:
                     "operationId": record["operation_id"],
                     "slot": "interrupted_terminal",
                     "eventType": kind,
-                    "subject": subject,
+                    "subject": {name: subject[name] for name in _SUBJECT_IDENTITY if name in subject},
                 }
             )
         if uncertain:
@@ -186,25 +187,16 @@ class OpenAttempts:
         attributes: dict[str, Any] = {"completion_reason": completion, "failed_count": 1, "partial": True}
         if occurred:
             attributes["action_count"] = 1
-        producer = producer_input(record["producer"])
         identity = {"startEventId": start.event_id, "reasonCode": self._reason, "mutationOccurred": occurred}
         given: dict[str, Any] = {
-            "eventKey": event_key(
-                SCOPE,
-                {
-                    "attemptId": record["attempt_id"],
-                    "phaseSeq": seq,
-                    "producer": {"job": producer["job"], "component": producer["component"]},
-                    "identity": identity,
-                },
-            ),
+            "eventKey": event_key(SCOPE, identity),
             "operationId": record["operation_id"],
             "attemptId": record["attempt_id"],
             "parentEventId": parent.event_id,
             "phaseSeq": seq,
             "idempotencyKeySha256": idempotency,
             "type": kind,
-            "producer": producer,
+            "producer": producer_input(record["producer"]),
             "subject": subject,
             "action": {
                 "name": kind,

@@ -1,0 +1,223 @@
+"""Recording: one durable file an event, under the producer's lock (spec action-ledger 8)."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import Enum
+from typing import Any, Protocol
+
+from moorage.protocols.ledger.canonical import Json
+from moorage.protocols.ledger.events import Event, build_event, producer_record
+from moorage.protocols.ledger.identity import attempt_id, event_key, idempotency_key, operation_id
+from moorage.protocols.ledger.markers import PRODUCER_LOCK
+from moorage.protocols.ledger.producers import is_enabled, partition_date, workflow_producer
+from moorage.protocols.ledger.refusals import LedgerRefusal
+from moorage.protocols.ledger.timestamps import millisecond_text
+from moorage.protocols.ledger.vocabulary import PHASE_TYPES, REASONS, STATUSES
+
+from .files import TrustedRoot
+from .locks import Waiting, held_lock
+from .mutations import Mutation, MutationContext
+from .spool import has_event, lock_path, read_seal, write_event, write_marker
+
+UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
+
+
+class ProjectionSink(Protocol):
+    """What takes an event for live delivery once it is durable."""
+
+    def submit(self, recorder: "Recorder", event: Event) -> None:
+        """Queues `event`; never raises and never waits for the network."""
+        ...
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def plain(value: Json) -> Json:
+    """`value` with enum members and tuples turned into the texts and lists that they stand for."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {plain(key): plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+class Recorder:
+    """Records events of one workflow run below one spool root.
+
+    `environment` is read at every call, as the run's settings; `now_ms` is the writer's clock. `projections` gets
+    each durable event, when a live copy is wanted. Several threads and processes may record at once.
+    """
+
+    def __init__(
+        self,
+        root: TrustedRoot | str,
+        *,
+        environment: Mapping[str, str] | None = None,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        projections: ProjectionSink | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        self.root = TrustedRoot(root) if isinstance(root, str) else root
+        self.environment: Mapping[str, str] = os.environ if environment is None else environment
+        self.now_ms = now_ms
+        self.waiting = waiting
+        self._projections = projections
+        # Whether a mutation of this recorder was accepted or of unknown outcome: what later terminals must report.
+        self.mutated = False
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this environment records at all."""
+        return is_enabled(self.environment)
+
+    def record_action_event(
+        self,
+        *,
+        scope: str,
+        identity: Json,
+        type: str,
+        component: str,
+        subject: Mapping[str, Any],
+        action: Mapping[str, Any],
+        operation: str | None = None,
+        operation_identity: Json = UNSET,
+        attempt_identity: Json = UNSET,
+        parent_event_id: str | None = None,
+        phase_seq: int = 1,
+        idempotency_identity: Json = UNSET,
+        learning: Mapping[str, Any] | None = None,
+        evidence: Sequence[Mapping[str, Any]] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        privacy: Mapping[str, Any] | None = None,
+        occurred_at: str = UNSET,
+    ) -> Event | None:
+        """Records one event and returns it as stored: the first writer's, on replay. None when recording is off.
+
+        `subject`, `action`, `learning`, `evidence` and `privacy` have the camelCase members of spec action-ledger 3;
+        enum members count as their values. Identities are plain JSON trees that are hashed and never stored. An
+        action with `mutation` true needs `idempotency_identity`. Nothing is written when the event is refused.
+        """
+        if not self.enabled:
+            return None
+        subject, action = plain(subject), plain(action)
+        if action.get("mutation") is True and idempotency_identity is UNSET:
+            raise LedgerRefusal("missing-idempotency", "a mutation names its outside effect", "idempotency_identity")
+        producer = workflow_producer(self.environment, component)
+        identity, scope = plain(identity), str(plain(scope))
+        operation = scope.split(".", 1)[0] if operation is None else operation
+        operation_identity = subject if operation_identity is UNSET else plain(operation_identity)
+        if attempt_identity is UNSET:
+            attempt_identity = {name: producer[name] for name in ("repository", "workflow", "runId", "runAttempt")}
+        operation_digest = operation_id(subject.get("repository"), operation, operation_identity)
+        attempt_digest = attempt_id(operation_digest, plain(attempt_identity))
+        key = event_key(
+            scope,
+            {
+                "attemptId": attempt_digest,
+                "phaseSeq": phase_seq,
+                "producer": {"job": producer["job"], "component": producer["component"]},
+                "identity": identity,
+            },
+        )
+        if idempotency_identity is UNSET:
+            idempotency_identity = {"operationId": operation_digest, "scope": scope, "identity": identity}
+        given: dict[str, Any] = {
+            "eventKey": key,
+            "operationId": operation_digest,
+            "attemptId": attempt_digest,
+            "parentEventId": parent_event_id,
+            "phaseSeq": phase_seq,
+            "idempotencyKeySha256": idempotency_key(plain(idempotency_identity)),
+            "type": plain(type),
+            "producer": producer,
+            "subject": subject,
+            "action": action,
+            "learning": plain(learning),
+            "evidence": plain(evidence),
+            "attributes": plain(attributes),
+            "privacy": plain(privacy),
+        }
+        if occurred_at is not UNSET:
+            given["occurredAt"] = occurred_at
+        event = build_event(given, recorded_at=millisecond_text(self.now_ms()))
+        return self.store(event, partition_date(self.environment))
+
+    def record_phase_event(
+        self,
+        *,
+        phase: str,
+        status: str,
+        identity: Json,
+        component: str,
+        subject: Mapping[str, Any],
+        retryable: bool,
+        mutation: bool,
+        reason_code: str | None = None,
+        **options: Any,
+    ) -> Event | None:
+        """Records a transition of a phase: scope, type and action name are the phase.
+
+        `options` are those of `record_action_event`. Raises phase-type, phase-status, phase-reason for words outside
+        the vocabulary (`vocabulary.Phase`, `Status`, `Reason`).
+        """
+        if not self.enabled:
+            return None
+        phase, status = str(plain(phase)), str(plain(status))
+        if phase not in PHASE_TYPES:
+            raise LedgerRefusal("phase-type", f"{phase!r} is no phase; see vocabulary.Phase", "phase")
+        if status not in STATUSES:
+            raise LedgerRefusal("phase-status", f"{status!r} is no status; see vocabulary.Status", "status")
+        inner: dict[str, Any] = {"phase": phase, "status": status, "identity": plain(identity)}
+        action: dict[str, Any] = {"name": phase, "status": status, "retryable": retryable, "mutation": mutation}
+        if reason_code is not None:
+            reason_code = str(plain(reason_code))
+            if reason_code not in REASONS:
+                raise LedgerRefusal(
+                    "phase-reason", f"{reason_code!r} is no reason; see vocabulary.Reason", "reason_code"
+                )
+            inner["reasonCode"] = action["reasonCode"] = reason_code
+        return self.record_action_event(
+            scope=phase, identity=inner, type=phase, component=component, subject=subject, action=action, **options
+        )
+
+    def store(self, event: Event, date: str) -> Event:
+        """Spools a built event under its producer's lock: seal check, marker, file, projection (spec 8, step 5)."""
+        with held_lock(self.root, lock_path(event.producer), PRODUCER_LOCK, self.waiting):
+            return self.store_locked(event, date)
+
+    def store_locked(self, event: Event, date: str) -> Event:
+        """`store` for a caller that holds the producer's lock."""
+        if read_seal(self.root, event.producer) is not None and not has_event(self.root, event):
+            raise LedgerRefusal(
+                "sealed", "the producer is finalised; record under a new invocation identity", event.event_id
+            )
+        write_marker(self.root, event.producer, date)
+        stored, _ = write_event(self.root, event)
+        if self._projections is not None:
+            self._projections.submit(self, stored)
+        return stored
+
+    def mutation(self, **options: Any) -> AbstractContextManager[Mutation]:
+        """Surrounds one outside write with durable receipts; see `mutations.MutationContext`."""
+        return MutationContext(self, options)
+
+    def producer(self, component: str) -> dict[str, Any]:
+        """The stored producer object of this run and component."""
+        return producer_record(workflow_producer(self.environment, component))
+
+
+def record_action_event(root: TrustedRoot | str, **options: Any) -> Event | None:
+    """`Recorder(root).record_action_event(**options)`, for callers that record once."""
+    return Recorder(root).record_action_event(**options)
+
+
+def record_phase_event(root: TrustedRoot | str, **options: Any) -> Event | None:
+    """`Recorder(root).record_phase_event(**options)`, for callers that record once."""
+    return Recorder(root).record_phase_event(**options)
