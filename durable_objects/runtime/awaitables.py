@@ -1,6 +1,8 @@
 """Finished awaitables: what storage methods return. Awaiting one never yields, so no other event gets in between."""
 
-from collections.abc import Generator
+import asyncio
+import types
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -30,3 +32,37 @@ class Failed:
     def __await__(self) -> Generator[Any, None, NoReturn]:
         raise self.error
         yield  # pragma: no cover - makes this a generator
+
+
+def run_synchronous_part(coroutine: Coroutine[Any, Any, T]) -> "Awaitable[T]":
+    """Runs `coroutine` up to its first real wait, now, and returns an awaitable of its result.
+
+    What is left runs in a task, which exists whether or not it is awaited, as a JavaScript promise does.
+    """
+    try:
+        pending = coroutine.send(None)
+    except StopIteration as stop:
+        return Done(stop.value)
+    except Exception as error:
+        return Failed(error)
+    task = asyncio.ensure_future(_rest(coroutine, pending))
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
+async def _rest(coroutine: Coroutine[Any, Any, T], pending: Any) -> T:
+    return await _resume(coroutine, pending)
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, T], pending: Any) -> Generator[Any, Any, T]:
+    while True:
+        try:
+            try:
+                value = yield pending
+            except BaseException as error:
+                pending = coroutine.throw(error)
+            else:
+                pending = coroutine.send(value)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]

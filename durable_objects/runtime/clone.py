@@ -190,6 +190,8 @@ class _Graph:
                 return "e", [_error_name(value), _error_message(value), self.item(attributes)]
             case Undefined():
                 return "u", None
+            case _ if type(value).__name__ == "Headers" and callable(getattr(value, "entries", None)):
+                return "h", [list(pair) for pair in value]
             case _:
                 return "d", {key: self.item(item) for key, item in _attributes(value).items()}
 
@@ -269,6 +271,10 @@ def _empty(tag: str, payload: Any) -> Any:
             return re.compile(payload[0], payload[1])
         case "u":
             return undefined
+        case "h":
+            from .web import Headers
+
+            return Headers([(name, value) for name, value in payload])
         case "e":
             return _revive_error(payload[0], payload[1])
     raise ValueError(f"stored value: unknown node {tag!r}")

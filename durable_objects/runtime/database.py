@@ -125,6 +125,8 @@ class Database:
         execute("PRAGMA foreign_keys=ON")
         execute("PRAGMA recursive_triggers=OFF")
         execute("PRAGMA trusted_schema=ON")
+        if self.path is None and self.image is None:
+            execute("PRAGMA user_version=1")  # an image of a database without pages cannot be made
         if self.path is not None:
             # The first write into a new -wal syncs it and its folder on the writing thread: do it here.
             version = execute("PRAGMA user_version").fetchone()[0]
@@ -216,8 +218,8 @@ class Database:
         if error is not None:
             if self.failure is None:
                 self.failure = error
-                self._fail_waiting(error)
                 self.on_failure(error)
+                self._fail_waiting(error)
             return
         if self.failure is not None:
             return
@@ -241,8 +243,8 @@ class Database:
 
     def failure_of_commit(self, error: BaseException) -> None:
         """Reports a commit that SQLite refused: nothing of it was kept."""
-        self._fail_waiting(error)
         self.on_failure(error)
+        self._fail_waiting(error)
 
     def _fail_waiting(self, error: BaseException) -> None:
         waiting, self._waiting = self._waiting, []

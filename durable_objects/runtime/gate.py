@@ -11,7 +11,7 @@ import asyncio
 import functools
 from asyncio import CancelledError, Future, Task
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -117,7 +117,7 @@ class Gate:
 class Turn(Coroutine[Any, Any, Any]):
     """Drives one coroutine of an object: an event, or a task that an event started."""
 
-    __slots__ = ("__name__", "__qualname__", "coro", "gate", "kept", "owner", "section")
+    __slots__ = ("__name__", "__qualname__", "awaits", "coro", "gate", "kept", "owner", "section")
 
     def __init__(self, gate: Gate, owner: Any, section: Section | None, coro: Coroutine[Any, Any, Any]) -> None:
         self.gate = gate
@@ -125,6 +125,8 @@ class Turn(Coroutine[Any, Any, Any]):
         self.section = section
         self.coro = coro
         self.kept: BaseException | None = None
+        # The section this Turn waits for, with its result: whoever awaits a section goes on before others are let in.
+        self.awaits: tuple[Section, Future[Any]] | None = None
         self.__name__ = getattr(coro, "__name__", "turn")
         self.__qualname__ = getattr(coro, "__qualname__", "turn")
 
@@ -178,6 +180,8 @@ class Turn(Coroutine[Any, Any, Any]):
         """A future to wait for when somebody else's section is open or others are ahead, else None."""
         gate = self.gate
         self.section = section = _live(self.section)
+        if self.awaits is not None and self.awaits[0] is gate.top and self.awaits[1].done():
+            return None
         if gate.granted is self:
             if section is gate.top:
                 return None
@@ -189,6 +193,26 @@ class Turn(Coroutine[Any, Any, Any]):
         gate.waiters.setdefault(section, deque()).append((self, future))
         future._asyncio_future_blocking = True
         return future
+
+
+class SectionResult:
+    """What entering a critical section returns: awaiting it gives the section's result."""
+
+    __slots__ = ("_future", "_section")
+
+    def __init__(self, section: Section, future: "Future[Any]") -> None:
+        self._section = section
+        self._future = future
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        turn = current
+        if turn is None:
+            return (yield from self._future.__await__())
+        before, turn.awaits = turn.awaits, (self._section, self._future)
+        try:
+            return (yield from self._future.__await__())
+        finally:
+            turn.awaits = before
 
 
 def task_factory(

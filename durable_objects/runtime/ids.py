@@ -28,8 +28,10 @@ class DurableObjectId:
         return self._hex
 
     def equals(self, other: object) -> bool:
-        """Whether `other` is an id with the same digits."""
-        return isinstance(other, DurableObjectId) and other._hex == self._hex
+        """Whether `other` has the same digits. Raises TypeError when it is no id."""
+        if not isinstance(other, DurableObjectId):
+            raise TypeError(f"equals() takes a Durable Object id, not {type(other).__name__}")
+        return other._hex == self._hex
 
     def __eq__(self, other: object) -> bool:
         return self.equals(other) if isinstance(other, DurableObjectId) else NotImplemented

@@ -12,7 +12,7 @@ from . import gate as gates
 from .alarms import HANDLER_LIMIT, AlarmInvocationInfo, AlarmOutcome, AlarmSlot
 from .database import Database
 from .errors import DurableObjectAbort, DurableObjectError, across_boundary, reset_error
-from .gate import MAX_DEPTH, Gate, Section
+from .gate import MAX_DEPTH, Gate, Section, SectionResult
 from .ids import DurableObjectId
 from .state import DurableObjectState
 
@@ -247,13 +247,13 @@ class Instance:
                 if resets:
                     self.reset(error)
                     raise DurableObjectAbort(str(error)) from None
-                self.gate.leave(section)
                 _settle(result, error)
             else:
                 timer.cancel()
-                self.gate.leave(section)
                 if not result.done():
                     result.set_result(value)
+            # Whoever awaits the result is woken first, by its future; then the section ends for the others.
+            self.loop.call_soon(self.gate.leave, section)
 
         def begin() -> None:
             nonlocal timer
@@ -265,7 +265,7 @@ class Instance:
 
         section.started = begin
         self.gate.enter(section)
-        return result
+        return SectionResult(section, result)
 
     # Events.
 

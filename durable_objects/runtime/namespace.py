@@ -75,10 +75,12 @@ class DurableObjectNamespace:
         return self._ids.from_string(text if type(text) is str else text_of(text))
 
     def get(self, object_id: DurableObjectId, options: Any = None) -> "DurableObjectStub":
-        """Returns a stub at once; the instance is built by the first call. Raises TypeError for a foreign id."""
+        """Returns a stub at once; the instance is built by the first call. Raises TypeError for what is no id.
+
+        An id of another namespace is taken as it is, as the local platform does; `idFromString` checks.
+        """
         if not isinstance(object_id, DurableObjectId):
             raise TypeError(f"get() takes a Durable Object id, not {type(object_id).__name__}; see idFromName()")
-        self._ids.from_string(str(object_id))
         return DurableObjectStub(self, object_id)
 
     def getByName(self, name: Any = undefined, options: Any = None) -> "DurableObjectStub":

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from . import gate as gates
+from .errors import DurableObjectAbort
 
 T = TypeVar("T")
 
@@ -32,5 +33,7 @@ async def outgoing(make: Callable[[], Awaitable[T]]) -> T:
                 opened.set_exception(error)
 
         instance.when_clean(settle)
+        if instance.dead is not None:
+            raise DurableObjectAbort("the instance was reset")
         await opened
     return await gates.run_outside(gates.outside(make))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from . import gate as gates
 from .base import DurableObject, RpcTarget
 from .clone import DataCloneError, copy_value, size_of
-from .errors import DurableObjectError
+from .errors import DurableObjectAbort, DurableObjectError
+from .web import Blob, FormData, Headers, ReadableStream, Request, Response
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -22,8 +23,8 @@ NOT_RPC: Final = (
     'be imported from the module "cloudflare:workers".'
 )
 
-# Kinds of values that pass as they are: streams, requests, responses, headers. Filled by the modules that define them.
-PASSED: list[type] = []
+# Values that pass as they are: they are streams, or handed over with what they carry.
+PASSED: Final = (Blob, FormData, Headers, ReadableStream, Request, Response)
 
 
 def copy_across(value: Any, home: "Instance | None") -> Any:
@@ -34,7 +35,7 @@ def copy_across(value: Any, home: "Instance | None") -> Any:
     """
 
     def foreign(item: Any) -> Any:
-        if isinstance(item, tuple(PASSED)):
+        if isinstance(item, PASSED):
             return item
         if isinstance(item, RpcFunction | RpcTargetStub | Stub):
             return item
@@ -183,8 +184,11 @@ class RpcPromise:
             answer = gates.outside(deliver)
             answer.add_done_callback(lambda done: _hand_on(done, result))
 
+        promise = cls(result)
         sender.when_clean(opened)
-        return cls(result)
+        if sender.dead is not None:
+            raise DurableObjectAbort("the instance was reset")
+        return promise
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._future.__await__()

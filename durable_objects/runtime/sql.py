@@ -55,6 +55,15 @@ _PRIMARY: Final = {
 }  # fmt: skip
 
 
+_OPENS_TRANSACTION: Final = re.compile(r"\b(?:optimize|defer_foreign_keys)\b", re.IGNORECASE)
+# Extended codes that the standard module of some Python versions cannot name.
+_EXTENDED: Final = {
+    2579: "SQLITE_CONSTRAINT_ROWID",
+    2835: "SQLITE_CONSTRAINT_PINNED",
+    3091: "SQLITE_CONSTRAINT_DATATYPE",
+}
+
+
 def describe(error: sqlite3.Error, text: str = "") -> str:
     """Returns `<sqlite text>[ at offset N]: <CODE>[ (extended: <CODE>)]`.
 
@@ -70,7 +79,9 @@ def describe(error: sqlite3.Error, text: str = "") -> str:
         message = "string or blob too big"
     offset = _offset(message, text) if primary == "SQLITE_ERROR" else None
     where = f" at offset {offset}" if offset is not None else ""
-    extended = f" (extended: {error.sqlite_errorname})" if primary == "SQLITE_CONSTRAINT" and code > 0xFF else ""
+    extended = ""
+    if primary == "SQLITE_CONSTRAINT" and code > 0xFF:
+        extended = f" (extended: {_EXTENDED.get(code, error.sqlite_errorname)})"
     return f"{message}{where}: {primary}{extended}"
 
 
@@ -88,12 +99,18 @@ _QUOTING: Final = (
     re.compile(r"no such column: (?:\w+\.)*(?P<token>.+)\Z", re.DOTALL),
     re.compile(r"no such function: (?P<token>.+)\Z", re.DOTALL),
     re.compile(r"ambiguous column name: (?:\w+\.)*(?P<token>.+)\Z", re.DOTALL),
-    re.compile(r"wrong number of arguments to function (?P<token>\w+)\(\)\Z", re.DOTALL),
+    re.compile(r"wrong number of arguments to function (?P<token>\w+)\(\)\Z"),
+    re.compile(r"too many arguments on function (?P<token>\w+)\Z"),
+    re.compile(r"not authorized to use function: (?P<token>\w+)\Z"),
+    re.compile(r"(?:table|view) (?P<token>.+) already exists\Z", re.DOTALL),
     re.compile(r"misuse of (?:aggregate|window function)(?: function)?:? (?P<token>\w+)\(\)\Z", re.DOTALL),
 )
 
 
 def _offset(message: str, text: str) -> int | None:
+    if message == "too many SQL variables":
+        marks = [match.start() for match in re.finditer(r"\?(?!\d)", text)]
+        return marks[100] if len(marks) > 100 and "'" not in text else None
     for pattern in _QUOTING:
         match = pattern.match(message)
         if match:
@@ -182,10 +199,14 @@ class SqlStorage:
 
     def _explain(self, statement: Statement) -> tuple[bool, int]:
         known = (True, 0)
-        if statement.keyword not in {"EXPLAIN", "PRAGMA", "VACUUM", "ATTACH", "DETACH"}:
-            known = self._compile(statement.sql)
-        elif statement.keyword == "EXPLAIN":
+        if statement.keyword == "EXPLAIN":
             known = (False, self._parameters(statement.sql))
+        elif statement.keyword == "PRAGMA":
+            # A pragma opens no transaction, so that `foreign_keys` can be switched. But `optimize` may write
+            # statistics, and `defer_foreign_keys` lasts only as long as a transaction.
+            known = (_OPENS_TRANSACTION.search(statement.sql) is not None, 0)
+        elif statement.keyword not in {"VACUUM", "ATTACH", "DETACH"}:
+            known = self._compile(statement.sql)
         if len(self._known) >= 512:
             self._known.clear()
         self._known[statement.sql] = known

@@ -35,6 +35,11 @@ class DurableObjectState:
         """The clock that the runtime was given; an object that asks it for the time can be tested by hand."""
         return self._instance.namespace.runtime.clock
 
+    @property
+    def props(self) -> dict[str, Any]:
+        """Properties of the binding the object was reached by: none here."""
+        return {}
+
     def waitUntil(self, awaitable: Awaitable[Any]) -> None:
         """Lets `awaitable` run on after the answer; the instance is not evicted meanwhile. Errors in it are logged."""
         self._instance.check()

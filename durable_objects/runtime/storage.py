@@ -4,7 +4,6 @@ With SQLite every operation finishes at once. The asynchronous methods therefore
 finished awaitable: an un-awaited `put` counts, and awaiting one lets no other event in.
 """
 
-import asyncio
 import datetime
 import inspect
 import math
@@ -12,7 +11,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .awaitables import Done, Failed
+from .awaitables import Done, Failed, run_synchronous_part
 from .clone import Undefined, undefined
 from .errors import DurableObjectError
 from .kv import KeyValueTable, key_text, list_range, serialize
@@ -266,7 +265,7 @@ class DurableObjectStorage(Operations):
         try:
             value = closure()
             if inspect.iscoroutine(value):
-                value = asyncio.get_running_loop().create_task(value)
+                value = run_synchronous_part(value)
         except BaseException:
             if self._instance.dead is None:
                 database.rollback_to(name)

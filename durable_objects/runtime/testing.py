@@ -1,10 +1,10 @@
 """For tests of Durable Objects: a clock set by hand, a runtime in memory, and commits that fail or vanish.
 
-    runtime = memory_runtime()
-    counters = runtime.namespace("my-worker-Counter", Counter)
-    await runtime.start()
-    await counters.getByName("a").increment()
-    await runtime.clock.advance(60_000)     # alarms that are due have run when this returns
+runtime = memory_runtime()
+counters = runtime.namespace("my-worker-Counter", Counter)
+await runtime.start()
+await counters.getByName("a").increment()
+await runtime.clock.advance(60_000)     # alarms that are due have run when this returns
 """
 
 import asyncio

@@ -1,0 +1,271 @@
+"""Replays the Durable Object observations on our runtime, in memory, on a hand-set clock."""
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from moorage.durable_objects.runtime import Runtime
+from moorage.durable_objects.runtime.testing import ManualClock, settle
+
+from .do_rules import RULES, UNAVAILABLE, Difference
+from .do_subject import CLASSES, Shared
+from .do_values import JavaScriptOnly, decode, drain, flags, fold, fold_expected
+from .result import CaseResult
+
+AREAS = (
+    "alarms", "bookmarks", "failures", "gates", "ids", "kv", "kv-sync", "rpc", "sql", "transactions", "websockets",
+)  # fmt: skip
+
+
+class Harness:
+    """One case on a runtime of its own."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        self.case = case
+        self.clock = ManualClock()
+        self.shared = Shared(self.clock, case["name"] + "/0")
+        self.runtime = Runtime(None, clock=self.clock, rng=random.Random(case["name"]))
+        kind = case.get("class", "MAIN")
+        new = not case.get("old", False)
+        self.namespaces = {
+            name: self.runtime.namespace(
+                f"do-vectors-{name}", cls, self.shared, sqlite=name != "LEGACY", delete_all_deletes_alarm=new
+            )
+            for name, cls in CLASSES.items()
+        }
+        self.namespace = self.shared.namespace = self.namespaces[kind]
+        self.remembered: dict[str, Any] = self.shared.variables
+        self.spawned: dict[str, asyncio.Task[Any]] = {}
+        self.ids: dict[str, Any] = {}
+
+    async def replay(self) -> list[Any]:
+        await self.runtime.start()
+        try:
+            return [await self.step(step) for step in self.case["steps"]]
+        finally:
+            for task in self.spawned.values():
+                task.cancel()
+            await settle()
+            await self.runtime.close()
+
+    async def step(self, step: dict[str, Any]) -> Any:
+        if "spawn" in step:
+            task = asyncio.ensure_future(self.call(step))
+            self.spawned[step["spawn"]] = task
+            if step.get("settle"):
+                await self.clock.advance(step["settle"])
+            return {"spawned": step["spawn"]}
+        if "join" in step:
+            return await self.clock.run_until(self.spawned[step["join"]])
+        if "sleep" in step:
+            await self.clock.advance(step["sleep"])
+            return {"slept": step["sleep"]}
+        if "log" in step:
+            return {"log": [text for _, text in self.shared.logs.get(self.key(step["log"]), [])]}
+        if "run" in step:
+            return await self.clock.run_until(self.call(step))
+        if "rpc" in step or "rpcError" in step:
+            return await self.clock.run_until(self.outcome(self.remote(step), step))
+        if "ns" in step or "obj" in step:
+            return await self.clock.run_until(self.outcome(self.plain(step), step))
+        if "same" in step:
+            first, second = (str(self.remembered[name]) for name in step["same"])
+            return {"ok": first == second}
+        if "nstype" in step:
+            member = getattr(self.namespace, step["nstype"], None)
+            return {"ok": "undefined" if member is None else "function"}
+        raise JavaScriptOnly(f"step {sorted(step)}")
+
+    def key(self, name: str) -> str:
+        return self.ids.get(name) or str(self.namespace.idFromName(f"{self.shared.case}/{name}"))
+
+    def stub(self, step: dict[str, Any]) -> Any:
+        name = step["do"]
+        if step.get("unique"):
+            object_id = self.namespace.newUniqueId()
+            self.ids[name] = str(object_id)
+            return self.namespace.get(object_id)
+        return self.shared.stub(name, fresh=step.get("fresh", False))
+
+    async def call(self, step: dict[str, Any]) -> Any:
+        stub = self.stub(step)
+        try:
+            if step.get("via") == "fetch":
+                response = await stub.fetch("https://do/", method="POST", body=json.dumps(step["run"]))
+                return {"status": response.status, "results": json.loads(await response.text())}
+            return {"results": await stub.run(json.dumps(step["run"]))}
+        except JavaScriptOnly:
+            raise
+        except Exception as error:
+            if type(error).__name__ == "RemoteError" and getattr(error, "name", "") == "JavaScriptOnly":
+                raise JavaScriptOnly(str(error)) from None
+            return {"err": flags(error)}
+
+    async def outcome(self, awaitable: Any, step: dict[str, Any]) -> Any:
+        try:
+            return {"ok": await awaitable}
+        except JavaScriptOnly:
+            raise
+        except Exception as error:
+            if getattr(error, "name", "") == "JavaScriptOnly":
+                raise JavaScriptOnly(str(error)) from None
+            if "rpcError" in step:
+                return {"ok": describe(error), "err": flags(error)}
+            return {"err": flags(error)}
+
+    async def remote(self, step: dict[str, Any]) -> Any:
+        stub = self.stub(step)
+        if "rpcError" in step:
+            return await getattr(stub, step["rpcError"])(*self.arguments(step))
+        name = step["rpc"][0]
+        member = getattr(stub, name)
+        if "args" not in step:
+            return fold(await member)
+        promise = member(*self.arguments(step))
+        for method, *args in step.get("pipeline", []):
+            promise = getattr(promise, method)(*args)
+        value = await promise
+        match step.get("read"):
+            case "then-call":
+                return [await value.add(2), await value.add(3), await value.total]
+            case "length":
+                return len(value)
+            case "text":
+                return await _stream_text(value)
+        return fold(value)
+
+    def arguments(self, step: dict[str, Any]) -> list[Any]:
+        return [decode(argument, self.remembered, self.clock) for argument in step.get("args", [])]
+
+    async def plain(self, step: dict[str, Any]) -> Any:
+        if "ns" in step:
+            target: Any = self.namespaces[step["class"]] if "class" in step else self.namespace
+            path = [step["ns"]]
+        else:
+            target, path = self.remembered[step["obj"]], step["path"]
+        for name in path[:-1]:
+            target = getattr(target, name)
+        value = getattr(target, path[-1])
+        if "args" in step:
+            value = await drain(value(*self.arguments(step)))
+        if "as" in step:
+            self.remembered[step["as"]] = value
+        match step.get("show"):
+            case "id":
+                return {"hex64": len(str(value)) == 64, "name": value.name, "jurisdiction": None}
+            case "stub":
+                return {"name": value.name, "idName": value.id.name, "idHex64": len(str(value.id)) == 64}
+        return fold(value)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """The vector form of an error's looks."""
+    named = getattr(error, "name", None)
+    own = sorted(key for key in vars(error) if key not in {"message", "name"} or (key == "name" and named != "Error"))
+    kind = type(error).__name__
+    return {
+        "type": "object",
+        "isError": isinstance(error, Exception),
+        "ctor": {"RemoteError": "Error", "Exception": "Error", "ValueError": "RangeError"}.get(kind, kind),
+        "own": own,
+        "extra": getattr(error, "extra", None),
+        "code": getattr(error, "code", None),
+    }
+
+
+async def _stream_text(value: Any) -> str:
+    from moorage.durable_objects.runtime.web import Response
+
+    return str(await Response(value).text())
+
+
+def differences(
+    expected: Any, got: Any, case: dict[str, Any], operation: dict[str, Any], path: tuple[Any, ...] = ()
+) -> Iterator[Difference]:
+    """Yields where a folded result differs from a folded expectation."""
+    if isinstance(expected, str) and expected.startswith("alarm results ") and isinstance(got, str):
+        expected, got = (fold_expected(json.loads(text.partition(" results ")[2])) for text in (expected, got))
+    if isinstance(expected, str) and expected.startswith('[{"') and isinstance(got, list):
+        expected = fold_expected(json.loads(expected))  # `run` answers JSON text there
+    if isinstance(expected, dict) and "$" in expected and expected["$"] in {"near", "masked"}:
+        if expected != got:
+            yield Difference(path, expected, got, case, operation)
+        return
+    if isinstance(expected, list) and expected[:1] == ["string"] and isinstance(got, str):
+        if len(got) != expected[1] or not got.startswith(expected[2]):
+            yield Difference(path, expected, got[:50], case, operation)
+        return
+    if isinstance(expected, str) and isinstance(got, str) and "<ref>" in expected:
+        if not got.startswith(expected.partition("<ref>")[0]):
+            yield Difference(path, expected, got, case, operation)
+        return
+    if isinstance(expected, dict) and isinstance(got, dict):
+        if ("err" in expected) != ("err" in got):
+            yield Difference(path, expected, got, case, operation)
+            return
+        for key in {**expected, **got}:
+            if expected.get(key) is None and got.get(key) is None:
+                continue
+            if key not in expected or key not in got:
+                yield Difference((*path, key), expected.get(key), got.get(key), case, operation)
+            else:
+                yield from differences(expected[key], got[key], case, operation, (*path, key))
+        if [key for key in expected if key in got] != [key for key in got if key in expected] and "err" not in path:
+            yield from _order(expected, got, case, operation, path)
+        return
+    if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        for index, (one, other) in enumerate(zip(expected, got, strict=True)):
+            inner = operation
+            if path and path[-1] in {"results", "inner"}:
+                program = operation.get("run") or []
+                inner = program[index] if index < len(program) and isinstance(program[index], dict) else operation
+            yield from differences(one, other, case, inner, (*path, index))
+        return
+    if expected != got or isinstance(expected, bool) != isinstance(got, bool):
+        yield Difference(path, expected, got, case, operation)
+
+
+def _order(
+    expected: Any, got: Any, case: dict[str, Any], operation: dict[str, Any], path: tuple[Any, ...]
+) -> Iterator[Difference]:
+    # Order counts where the platform gave a Map: results of list() and of get() with many keys.
+    if operation.get("op", "").endswith((".list", ".get")) and path[-1:] == ("ok",):
+        yield Difference(path, list(expected), list(got), case, operation)
+
+
+def replay_case(case: dict[str, Any]) -> tuple[str, str]:
+    """Returns outcome and detail of one case."""
+    try:
+        got = asyncio.run(Harness(case).replay())
+    except JavaScriptOnly as reason:
+        rule = UNAVAILABLE.get(str(reason), None)
+        return ("skipped", f"{rule}: {reason}") if rule else ("failed", f"not available: {reason}")
+    except Exception as error:
+        return "failed", f"{type(error).__name__}: {error}"
+    found: list[Difference] = []
+    for number, (step, expected, result) in enumerate(zip(case["steps"], case["observed"], got, strict=True)):
+        found += differences(fold_expected(expected), result, case, step, (number,))
+    if not found:
+        return "passed", ""
+    reasons = set()
+    for difference in found:
+        rule_name = next((rule.name for rule in RULES if rule.allows(difference)), None)
+        if rule_name is None:
+            where = ".".join(str(part) for part in difference.path)
+            return "failed", f"at {where}: expected {difference.expected!r}, got {difference.got!r}"
+        reasons.add(rule_name)
+    return "skipped", ", ".join(sorted(reasons))
+
+
+def run(folder: Path, areas: list[str]) -> Iterator[CaseResult]:
+    """Yields the outcome of every case in `folder/<area>.json`, for the areas given (all when empty)."""
+    for area in areas or AREAS:
+        path = folder / f"{area}.json"
+        if not path.exists():
+            continue
+        for case in json.loads(path.read_text())["cases"]:
+            outcome, detail = replay_case(case)
+            yield CaseResult("do", area, case["name"], outcome, detail)  # type: ignore[arg-type]

@@ -1,0 +1,241 @@
+"""Values of the Durable Object vectors: arguments into Python, results and expectations into one comparable form.
+
+Python has one empty value, one kind of number, one byte string and one mapping; expectations are folded accordingly:
+undefined and null, ArrayBuffer and typed arrays, Map and object compare equal.
+"""
+
+import asyncio
+import datetime
+import json
+import math
+import re
+from typing import Any
+
+from moorage.durable_objects.runtime import undefined
+
+UTC = datetime.UTC
+
+
+class Custom:
+    """The class of `{"$": "custom"}`."""
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        self.__dict__.update(attributes)
+
+
+class JavaScriptOnly(Exception):
+    """The case needs a value that exists in JavaScript alone."""
+
+
+class MyError(Exception):
+    """What `throwCustom` throws."""
+
+    name = "MyError"
+
+
+def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
+    """Returns the Python value of an argument."""
+    if isinstance(value, list):
+        return [decode(item, variables, clock) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$" not in value:
+        return {key: decode(item, variables, clock) for key, item in value.items()}
+    kind = value["$"]
+    match kind:
+        case "undefined":
+            return undefined
+        case "number":
+            return {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf, "-0": -0.0}[value["v"]]
+        case "bigint":
+            return BigInt(value["v"])
+        case "date":
+            return datetime.datetime.fromtimestamp(value["ms"] / 1000, UTC)
+        case "invalid-date":
+            return math.nan
+        case "bytes":
+            return bytes.fromhex(value["hex"])
+        case "map":
+            if any(isinstance(key, dict | list) and "$" not in key for key, _ in value["v"]):
+                raise JavaScriptOnly("a key that is no scalar")
+            return {key: decode(item, variables, clock) for key, item in value["v"]}
+        case "set":
+            return {decode(item, variables, clock) for item in value["v"]}
+        case "error":
+            kinds = {"TypeError": TypeError, "Error": Exception, "RangeError": ValueError}
+            error = kinds.get(value["name"], Exception)(value["message"])
+            return error
+        case "regexp":
+            return re.compile(value.get("source", value.get("v", "")))
+        case "fill":
+            return value["s"] * value["n"]
+        case "keys":
+            return [f"{value.get('prefix', 'k')}{number:04d}" for number in range(value["n"])]
+        case "entries":
+            return {f"{value.get('prefix', 'k')}{number:04d}": number for number in range(value["n"])}
+        case "now":
+            moment = clock.now() + value.get("plus", 0)
+            if "as" in value:
+                variables[value["as"]] = moment
+            return moment
+        case "var":
+            found = variables[value["name"]]
+            for step in value.get("path", []):
+                found = getattr(found, step)
+            if value.get("string"):
+                found = str(found)
+            if value.get("upper"):
+                found = found.upper()
+            if "dateplus" in value:
+                found = datetime.datetime.fromtimestamp((found + value["dateplus"]) / 1000, UTC)
+            return found
+        case "custom":
+            return Custom(decode(value["v"], variables, clock))
+        case "circular":
+            loop: dict[str, Any] = {"name": "loop"}
+            loop["self"] = loop
+            return loop
+        case "lone-surrogate":
+            return "\ud800"
+        case "function":
+            return lambda: None
+        case "callback":
+            return lambda number: f"called with {number}"
+        case "headers":
+            from moorage.durable_objects.runtime.web import Headers
+
+            return Headers(value["v"])
+        case "symbol" | "holes" | "blob" | "stream" | "request":
+            raise JavaScriptOnly(kind)
+    raise JavaScriptOnly(str(kind))
+
+
+class BigInt(int):
+    """JavaScript's BigInt: an int that SQL may not bind."""
+
+    def __new__(cls, text: str) -> "BigInt":
+        return super().__new__(cls, int(text))
+
+
+def fold(value: Any, seen: tuple[int, ...] = ()) -> Any:
+    """Returns the comparable form of a Python result."""
+    if id(value) in seen:
+        return "<circular>"
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return value
+        case float():
+            return _number(value)
+        case bytes() | bytearray() | memoryview():
+            return ["bytes", bytes(value).hex()]
+        case datetime.datetime():
+            return ["date", round(value.timestamp() * 1000)]
+        case re.Pattern():
+            return ["regexp", value.pattern]
+        case list() | tuple():
+            return [fold(item, (*seen, id(value))) for item in value]
+        case dict():
+            return {_key(key): fold(item, (*seen, id(value))) for key, item in value.items()}
+        case set() | frozenset():
+            return ["set", sorted(repr(fold(item)) for item in value)]
+        case BaseException():
+            return ["error", getattr(value, "name", type(value).__name__), str(value)]
+    if value is undefined:
+        return None
+    if type(value).__name__ == "Headers":
+        return ["headers", [list(pair) for pair in value]]
+    if hasattr(value, "__await__"):
+        return ["object", "Promise"]
+    if callable(value):
+        return "<function>"
+    return ["object", type(value).__name__]
+
+
+def _number(value: float) -> Any:
+    if math.isnan(value):
+        return "<NaN>"
+    if value == 0 and math.copysign(1, value) < 0:
+        return "<-0>"
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _key(key: Any) -> Any:
+    return key if isinstance(key, str) else json.dumps(key, default=repr)
+
+
+def fold_expected(value: Any) -> Any:
+    """Returns the comparable form of an observed value."""
+    if isinstance(value, list):
+        return [fold_expected(item) for item in value]
+    if isinstance(value, float):
+        return _number(value)
+    if not isinstance(value, dict):
+        return value
+    if "$" not in value:
+        return {key: fold_expected(item) for key, item in value.items()}
+    kind = value["$"]
+    match kind:
+        case "undefined" | "hole":
+            return None
+        case "number":
+            return {"NaN": "<NaN>", "-0": "<-0>", "Infinity": math.inf, "-Infinity": -math.inf}[value["v"]]
+        case "bigint":
+            return int(value["v"])
+        case "date":
+            return ["date", value["ms"]]
+        case "regexp":
+            return ["regexp", value.get("source", value.get("v"))]
+        case "bytes":
+            return ["bytes", value["hex"]]
+        case "map":
+            return {_key(fold_expected(key)): fold_expected(item) for key, item in value["v"]}
+        case "set":
+            return ["set", sorted(repr(fold_expected(item)) for item in value["v"])]
+        case "error":
+            return ["error", value["name"], value["message"]]
+        case "circular":
+            return "<circular>"
+        case "function":
+            return "<function>"
+        case "headers":
+            return ["headers", [list(pair) for pair in value["v"]]]
+        case "object":
+            return ["object", value.get("class")]
+        case "string":
+            return ["string", value["length"], value["head"]]
+    return value
+
+
+def ordered(value: Any) -> Any:
+    """Makes the order of a mapping's keys count, where the expectation is a Map."""
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def flags(error: BaseException) -> dict[str, Any]:
+    """Returns the vector form of an error."""
+    thrown = getattr(error, "thrown", None)
+    if thrown is not None:
+        return {"thrown": fold(thrown)}
+    name = getattr(error, "name", None)
+    if not isinstance(name, str):
+        name = {"Exception": "Error", "ValueError": "RangeError", "RuntimeError": "Error"}.get(
+            type(error).__name__, type(error).__name__
+        )
+    message = getattr(error, "message", None)
+    made: dict[str, Any] = {"name": name, "message": message if isinstance(message, str) else str(error)}
+    for flag in ("remote", "retryable", "overloaded", "durableObjectReset"):
+        if getattr(error, flag, False):
+            made[flag] = True
+    code = getattr(error, "code", None)
+    if code is not None:
+        made["code"] = code
+    return made
+
+
+async def drain(awaitable: Any) -> Any:
+    """Awaits whatever a method returned."""
+    if asyncio.iscoroutine(awaitable) or hasattr(awaitable, "__await__"):
+        return await awaitable
+    return awaitable
