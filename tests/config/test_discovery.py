@@ -47,6 +47,7 @@ def test_a_redirect_is_followed_where_it_is_allowed(tmp_path: Path) -> None:
     assert load(tmp_path, environ={}).require().name == "written"
     redirected = load(tmp_path, environ={}, environment="x", follow_redirect=True).require()
     assert (redirected.name, redirected.folder) == ("built", built.parent)
+    assert redirected.user_folder == tmp_path  # where .dev.vars is read
     found = find_config(tmp_path, follow_redirect=True)
     assert found is not None
     assert found.redirected

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.wrangler import REPLAYERS, run
+from tests.contract.wrangler import CODES, REPLAYERS, check_config, run
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors" / "wrangler"
 CASES = [
@@ -30,6 +30,27 @@ def test_every_case_of_the_files_is_run() -> None:
     results = list(run(FOLDER, []))
     assert len(results) == count == len(CASES)
     assert {result.outcome for result in results} == {"passed"}
+
+
+def test_the_codes_are_those_of_the_cases() -> None:
+    cases = json.loads((FOLDER / "config-cases.json").read_text(encoding="utf-8"))["cases"]
+    assert {entry["code"] for case in cases for key in ("errors", "warnings") for entry in case.get(key, [])} == CODES
+
+
+def test_a_name_that_no_case_had_before_is_compared_by_its_path() -> None:
+    exports = {"A": {"type": "durable-object", "state": "deleted", "storage": "sqlite"}}
+    case: dict[str, Any] = {
+        "file": "wrangler.json",
+        "text": json.dumps({"exports": exports}),
+        "env": None,
+        "warnings": [],
+    }
+    for code, path, passes in [
+        ("forbidden", "exports.A.storage", True),
+        ("forbidden", "exports.A.state", False),
+        ("required", "exports.A.storage", False),
+    ]:
+        assert (check_config({**case, "errors": [{"code": code, "path": path}]}) == "") is passes
 
 
 def test_areas_select_files() -> None:

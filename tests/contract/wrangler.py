@@ -2,7 +2,9 @@
 
 What is compared: errors and warnings as sets of (code, path), the listed keys of the finished configuration, live
 classes or the refusal, variables with kind and value, ids. A path is left open where the case names none. Paths are
-compared below the chosen environment: in the platform's messages some carry `env.<name>.` and some do not.
+compared below the chosen environment: in the platform's messages some carry `env.<name>.` and some do not. Codes are
+names of the recording's own making: where a case uses one that no case had before, and ours is such a one too, the
+path alone decides.
 """
 
 import json
@@ -30,6 +32,15 @@ from .result import CaseResult
 FAMILY = "wrangler"
 REFUSALS = ("python-flag-missing",)
 """Errors for which the platform stops at once instead of showing all that it found."""
+
+CODES = frozenset({
+    "bad-bucket-name", "bad-date", "bad-date-dash", "bad-name", "bindings-not-unique", "duplicate-binding",
+    "durable-object-without-lifecycle", "empty-ignored", "env-lacks-binding", "env-lacks-vars",
+    "mutually-exclusive", "not-inherited", "one-of-required", "out-of-range", "removed-field", "rename-to-itself",
+    "required", "required-with", "toml-date", "unexpected-field", "unknown-environment", "wrong-shape",
+    "wrong-type",
+})  # fmt: skip
+"""The codes that recorded cases have given a name to."""
 
 Case = dict[str, Any]
 
@@ -107,15 +118,16 @@ def _compare(what: str, found: list[Diagnostic], wanted: list[Case], environment
         text = (path or "").replace(".[", "[")
         return text.removeprefix(f"env.{environment}.") if environment else text
 
+    def agrees(entry: Case, code: str, path: str) -> bool:
+        if "path" in entry and plain(entry["path"]) != path:
+            return False
+        return entry["code"] == code or ("path" in entry and entry["code"] not in CODES and code not in CODES)
+
     remaining = Counter((entry.code, plain(entry.path)) for entry in found)
     missing = []
     # entries with a path first, so that an open one does not take what another needs
     for entry in sorted(wanted, key=lambda entry: "path" not in entry):
-        fitting = [
-            key
-            for key, count in remaining.items()
-            if count and key[0] == entry["code"] and ("path" not in entry or key[1] == plain(entry["path"]))
-        ]
+        fitting = [key for key, count in remaining.items() if count and agrees(entry, *key)]
         if fitting:
             remaining[fitting[0]] -= 1
         else:

@@ -35,7 +35,13 @@ T = TypeVar("T", str, int, float, bool)
 
 
 def build(
-    document: Object, report: Report, *, path: Path | None, folder: Path, environment: str | None
+    document: Object,
+    report: Report,
+    *,
+    path: Path | None,
+    folder: Path,
+    environment: str | None,
+    user_folder: Path | None = None,
 ) -> WorkerConfig | None:
     """The typed configuration of a document without errors, or None if its migrations contradict each other.
 
@@ -62,6 +68,7 @@ def build(
     return WorkerConfig(
         path=path,
         folder=folder,
+        user_folder=user_folder or folder,
         environment=environment,
         name=name,
         named=bool(given_name),

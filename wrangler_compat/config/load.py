@@ -79,5 +79,12 @@ def _load_file(found: Found, environment: str | None) -> Loaded:
         report.warn("duplicate-key", key, f'"{key}" stands twice in one object: the last one counts.')
     if report.all_errors:
         return Loaded(None, report)
-    config = build(checked.document, report, path=path, folder=path.parent, environment=environment)
+    config = build(
+        checked.document,
+        report,
+        path=path,
+        folder=path.parent,
+        environment=environment,
+        user_folder=found.user_path.parent,
+    )
     return Loaded(config, report)

@@ -144,6 +144,7 @@ class WorkerConfig:
     """One Worker, its environment chosen and everything inherited.
 
     path: the file, or None when there is none; `folder`: the file's, absolute, which relative paths start from.
+    user_folder: the folder of the file that the user wrote, where `.dev.vars` lies; another one behind a redirect.
     name: with the suffix of the environment, or `worker`; `named` is False in the latter case.
     main: absolute; import_root: its folder. vars: of the configuration alone (see `variables`).
     required_secrets: None when `secrets` is absent, which means more than an empty list: with it, files may set
@@ -153,6 +154,7 @@ class WorkerConfig:
 
     path: Path | None
     folder: Path
+    user_folder: Path
     environment: str | None
     name: str
     named: bool

@@ -90,7 +90,7 @@ def _of_process(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, V
 def _from_files(
     config: WorkerConfig, environ: Mapping[str, str], env_files: Sequence[Path] | None
 ) -> tuple[list[Path], dict[str, Variable]]:
-    folder = config.folder
+    folder = config.user_folder
     if env_files is None:
         names = [f".dev.vars.{config.environment}"] if config.environment else []
         path = next((folder / name for name in (*names, ".dev.vars") if (folder / name).is_file()), None)
@@ -113,7 +113,7 @@ def _from_files(
 
 def _dot_env_paths(config: WorkerConfig, env_files: Sequence[Path] | None) -> list[Path]:
     if env_files is not None:
-        asked = [config.folder / path for path in env_files]
+        asked = [config.user_folder / path for path in env_files]
         for path in asked:
             if not path.is_file():
                 raise VariablesError(f"there is no file {path} (of --env-file)")
@@ -121,7 +121,7 @@ def _dot_env_paths(config: WorkerConfig, env_files: Sequence[Path] | None) -> li
     names = [".env", ".env.local"]
     if config.environment:
         names += [f".env.{config.environment}", f".env.{config.environment}.local"]
-    return [path for name in names if (path := config.folder / name).is_file()]
+    return [path for name in names if (path := config.user_folder / name).is_file()]
 
 
 def _read(path: Path) -> str:
