@@ -77,7 +77,7 @@ def build(
         compatibility_date=_text(document, "compatibility_date"),
         compatibility_flags=_texts(document.get("compatibility_flags")),
         vars=MappingProxyType(cast("dict[str, JsonValue]", document.get("vars") or {})),
-        required_secrets=_texts(required) if isinstance(required, list) else () if "secrets" in document else None,
+        required_secrets=_texts(required) if isinstance(required, list) else None,
         durable_objects=bindings,
         classes=tuple(classes),
         migrations=steps,

@@ -145,11 +145,11 @@ class WorkerConfig:
 
     path: the file, or None when there is none; `folder`: the file's, absolute, which relative paths start from.
     user_folder: the folder of the file that the user wrote, where `.dev.vars` lies; another one behind a redirect.
-    name: with the suffix of the environment, or `worker`; `named` is False in the latter case.
-    main: absolute; import_root: its folder. vars: of the configuration alone (see `variables`).
-    required_secrets: None when `secrets` is absent, which means more than an empty list: with it, files may set
-    nothing but the names listed. classes: of this Worker, live, in the order of their declaration. document: the
-    finished values of every key, those the host has no field for too.
+    name: with the suffix of the environment, or `worker`; `named` is False in the latter case. main: absolute;
+    import_root: its folder. vars: of the configuration alone (see `variables`). required_secrets: None when
+    `secrets.required` is absent, which means more than an empty list: with it, files may set nothing but the names
+    listed. classes: of this Worker, live, in the order of their declaration. document: the finished values of every
+    key, those the host has no field for too.
     """
 
     path: Path | None

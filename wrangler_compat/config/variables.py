@@ -68,6 +68,7 @@ def resolve_variables(
     files, from_files = _from_files(config, environ, env_files)
     required = config.required_secrets
     values = {name: Variable(_kind(value), value, "the configuration") for name, value in config.vars.items()}
+    # names of `vars` too: the recorded case "required secrets filter the file" keeps the configuration's value
     accepted = {name: v for name, v in from_files.items() if required is None or name in required}
     values.update(accepted)
     if mode == "serve":
