@@ -1,6 +1,7 @@
 """The verbs of the queue over a database and the four interfaces, the same for one file and for a Durable Object.
 
-Everything with an effect is handed in: `transact` runs the steps of an operation in one transaction, `now` and `draw`
+Everything with an effect is handed in: `transact` runs the steps of an operation in one transaction, `query` those
+that only read, `now` and `draw`
 give time and randomness, the ports see files, and `validate` knows JSON Schema. So nothing here does I/O of its own.
 """
 
@@ -88,6 +89,7 @@ class JobEngine:
     """A queue. Every method is one verb; when it raises `Refused`, it changed nothing, if not said otherwise."""
 
     transact: Transact
+    query: Transact
     targets: TargetResolver
     catalogue: ExtensionCatalogue
     presence: AgentPresence
@@ -119,7 +121,7 @@ class JobEngine:
             name,
             self.catalogue.all(),
             skill,
-            self.transact(operate.disabled_keys()),
+            self.query(operate.disabled_keys()),
             self.config(),
             options,
             node=node,
@@ -226,7 +228,7 @@ class JobEngine:
         An invalid report closes the job as failed and comes back as an outcome with its `problem`.
         """
         try:
-            job = self.transact(open_record(request))
+            job = self.query(open_record(request))
             extension = self._recorded_extension(job["extension_id"], job["extension_kind"])
             verdict = self._judge(job["extension_kind"], extension, read_text) if request.completed else None
             enabled = extension is not None and self.enabled(extension)
@@ -259,7 +261,7 @@ class JobEngine:
 
     def enabled(self, extension: Extension) -> bool:
         """Whether an extension is neither disabled itself nor through its plugin."""
-        return extension.enabled and not disable_matches(self.transact(operate.disabled_keys()), extension.id)
+        return extension.enabled and not disable_matches(self.query(operate.disabled_keys()), extension.id)
 
     def _chain(self, finder: str, node: str) -> None:
         """Submits the finder's fixers after its record's commit. Refusals are silent (spec 20)."""
@@ -312,7 +314,7 @@ class JobEngine:
             for extension in self.catalogue.all()
             if extension.estimate_seconds is not None
         }
-        return self.transact(read.doctor(self.now(), estimates))
+        return self.query(read.doctor(self.now(), estimates))
 
     # -- findings -----------------------------------------------------------------------------------------------
 
@@ -322,7 +324,7 @@ class JobEngine:
 
     def findings(self, wanted: judgments.FindingFilter, bucket: Bucket = "default") -> dict[str, Any]:
         """The findings verb's JSON answer."""
-        every = self.transact(judgments.findings(wanted, self._body_hash))
+        every = self.query(judgments.findings(wanted, self._body_hash))
         mirrors = {finding["nodeId"]: list(self.suppressions.mirrored(finding["nodeId"])) for finding in every}
         hidden = [
             finding["id"]
@@ -357,7 +359,7 @@ class JobEngine:
 
     def read(self, steps: Steps[T]) -> T:
         """Runs an operation of `read`."""
-        return self.transact(steps)
+        return self.query(steps)
 
 
 def skill_extension(name: str, version: str, body: str) -> Extension:

@@ -24,6 +24,7 @@ REFUSALS: dict[str, tuple[Exit, int]] = {
     "unreadable": (Exit.REFUSED, 409),
     "already-terminal": (Exit.REFUSED, 409),
     "not-running": (Exit.REFUSED, 409),
+    "report-unreadable": (Exit.REFUSED, 400),
     "report-invalid": (Exit.REFUSED, 422),
     "job-file-missing": (Exit.REFUSED, 500),
     "already-resolved": (Exit.REFUSED, 409),

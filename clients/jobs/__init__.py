@@ -1,0 +1,1 @@
+"""The job queue on one SQLite file, for many processes, and its command line."""
