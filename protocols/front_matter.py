@@ -198,11 +198,11 @@ def _scan_body(lines: list[str], competing: dict[str, None], body_keys: set[str]
             continue
         elif pair is not None:
             candidate[pair[0]] = None
-        elif not _keeps_candidate(line):
+        elif not keeps_candidate(line):
             candidate = None
 
 
-def _keeps_candidate(line: str) -> bool:
+def keeps_candidate(line: str) -> bool:
     """Tells whether a line that is no field may stand in a metadata block (8.3, rule 4); all else is prose."""
     return (
         not line

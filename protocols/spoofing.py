@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from .front_matter import FenceState, body_lines, field_of, header_lines, parse
+from .front_matter import FenceState, body_lines, field_of, header_lines, keeps_candidate, parse
 from .javascript import WHITE_SPACE
 
 _MARKS: Final = re.compile(rf"[{re.escape(WHITE_SPACE)}]*(?:(?:[-*+>#]+|\d+[.)])[{re.escape(WHITE_SPACE)}]+)*[{{,]?")
@@ -98,15 +98,21 @@ def _in_body(report: str, keys: dict[str, str]) -> Iterator[Sighting]:
 
 
 def _block_lines(lines: list[str]) -> list[bool]:
-    """Tells of each line whether it lies between the header or a `---` line and the next `---` line, unfenced.
+    """Tells of each line whether an unfenced block of metadata has it.
 
-    Prose inside does not matter here, which makes this wider than the candidates of the reader.
+    A block is what lies between two `---` lines, prose or not, which is wider than the reader's candidates; and what
+    follows the header up to a `---` line, as far as no prose was met: the rest of a header that was cut off.
     """
     fence = FenceState()
     result = [False] * len(lines)
-    start = 0
+    start, prose = 0, len(lines)
     for index, line in enumerate(lines):
-        if not fence.feed(line) and not fence.open and line.rstrip() == "---":
-            result[start:index] = [True] * (index - start)
-            start = index + 1
+        if fence.feed(line) or fence.open:
+            prose = min(prose, index)
+        elif line.rstrip() == "---":
+            end = min(index, prose)
+            result[start:end] = [True] * max(0, end - start)
+            start, prose = index + 1, len(lines)
+        elif start == 0 and prose == len(lines) and field_of(line) is None and not keeps_candidate(line):
+            prose = index
     return result

@@ -108,7 +108,7 @@ class PageBound:
         self._unmeasured: list[Callable[[], int]] = []
 
     def admits(self, text_bytes: int, measure: Callable[[], int]) -> bool:
-        """Tells whether the next row goes in; `measure` returns its JSON size in bytes. After a refusal the page is over."""
+        """Tells whether the next row goes in; `measure` returns its JSON size in bytes. After a refusal: no more."""
         self._texts += text_bytes
         self._upper += _LONGEST_ESCAPE * text_bytes + _ROW_NAMES
         self._unmeasured.append(measure)
