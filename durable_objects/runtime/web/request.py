@@ -21,6 +21,7 @@ Scope = MutableMapping[str, Any]
 _METHODS = {method.value: method for method in HTTPMethod}
 _UPPER = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
+_HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _REDIRECTS = frozenset({"follow", "manual", "error"})
 # a URL that is already in its normal form: lower-case host, no default port, nothing to encode, no dot segments
 _NORMAL = re.compile(
@@ -119,7 +120,7 @@ class Request(Message):
 
     @classmethod
     def from_asgi(cls, scope: Scope, receive: Receive, send: Send | None = None, cf: Any = None) -> Request:
-        """The request of an ASGI `http` scope. Nothing is parsed or received before it is asked for.
+        """The request of an ASGI `http` or `websocket` scope. Nothing is parsed or received before it is asked for.
 
         With `send` the response may be written straight to the server (`workers.asgi.fetch` does so).
         """
@@ -127,7 +128,7 @@ class Request(Message):
         request.scope = scope
         request._receive = receive
         request.asgi_send = send
-        request._method = scope["method"]
+        request._method = scope.get("method") or "GET"
         request._url = None
         request._fields = None
         request._type = None
@@ -296,11 +297,12 @@ def scope_url(scope: Scope) -> str:
         else quote(scope.get("root_path", "") + scope["path"], safe="/%:@!$&'()*+,;=~-._")
     )
     query = scope.get("query_string", b"")
-    text = f"{scope.get('scheme', 'http')}://{host}{path}" + (f"?{query.decode('latin-1')}" if query else "")
+    scheme = _HTTP.get(scope.get("scheme", "http"), "http")
+    text = f"{scheme}://{host}{path}" + (f"?{query.decode('latin-1')}" if query else "")
     if _NORMAL.match(text):
         return text
     try:
         return normal_url(text)
     except TypeError:
         # a host that is none must not keep a program from answering
-        return normal_url(f"{scope.get('scheme', 'http')}://localhost{path}")
+        return normal_url(f"{scheme}://localhost{path}")

@@ -44,7 +44,16 @@ class Response(Message):
     `passthrough` is true for an answer that has already been written to the server.
     """
 
-    __slots__ = ("_status", "_status_text", "passthrough", "redirected", "response_type", "url", "web_socket")
+    __slots__ = (
+        "_status",
+        "_status_text",
+        "failure",
+        "passthrough",
+        "redirected",
+        "response_type",
+        "url",
+        "web_socket",
+    )
 
     def __init__(
         self,
@@ -58,6 +67,7 @@ class Response(Message):
         self.redirected = False
         self.response_type = "default"
         self.passthrough = False
+        self.failure: BaseException | None = None
         other = getattr(body, "message", body)
         if isinstance(other, Response):
             if status is not None or status_text or headers is not None:
@@ -85,22 +95,34 @@ class Response(Message):
     def _share(self, other: Response) -> None:
         self._status, self._status_text = other._status, other._status_text
         self._fields, self._type, self._body = other.fields, None, other._body
-        self.web_socket, self.passthrough = other.web_socket, other.passthrough
+        self.web_socket, self.passthrough, self.failure = other.web_socket, other.passthrough, other.failure
         self.url, self.redirected, self.response_type = other.url, other.redirected, other.response_type
 
     @classmethod
-    def received(cls, status: int, headers: Headers, body: Body | None, *, url: str, redirected: bool) -> Response:
+    def received(
+        cls,
+        status: int,
+        headers: Headers,
+        body: Body | None,
+        *,
+        url: str = "",
+        redirected: bool = False,
+        status_text: str = "",
+    ) -> Response:
         """An answer that came from elsewhere; its status is not restricted."""
         response = cls()
         response._status, response._fields, response._body = status, headers, body
-        response.url, response.redirected = url, redirected
+        response._status_text, response.url, response.redirected = status_text, url, redirected
         return response
 
     @classmethod
-    def sent(cls, status: int = 200) -> Response:
-        """What stands for an answer that was written straight to the server."""
+    def sent(cls, status: int = 200, failure: BaseException | None = None) -> Response:
+        """What stands for an answer that was written straight to the server.
+
+        `failure` is what ended it before it was complete; `send` raises it, so that the server cuts the connection.
+        """
         response = cls()
-        response._status, response.passthrough = status, True
+        response._status, response.passthrough, response.failure = status, True, failure
         return response
 
     @property
@@ -205,6 +227,8 @@ class Response(Message):
         Raises OSError when the body was read before.
         """
         if self.passthrough:
+            if self.failure is not None:
+                raise self.failure
             return
         body = self._body
         if body is not None and body.used:

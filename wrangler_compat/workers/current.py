@@ -1,0 +1,141 @@
+"""Which Worker the running code belongs to, and what its host does for it.
+
+The host makes one `WorkerContext` a Worker and enters `running(context)` around the import of its modules and around
+every event; tasks inherit it. Everything that user code imports finds its bindings, `wait_until` and the output gate
+through here, so that several Workers can share a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+logger = logging.getLogger("moorage.workers")
+
+
+async def _no_gate() -> None:
+    return
+
+
+async def _here(work: Coroutine[Any, Any, T]) -> T:
+    return await work
+
+
+class WorkerContext:
+    """One Worker as its own code sees it.
+
+    `env` holds the bindings, `name` is for messages. The host may replace the three hooks: `wait_until` keeps an
+    awaitable alive after the answer; `before_outgoing` is awaited before anything leaves (the output gate of the
+    object that runs, if one does); `outside` runs a coroutine as the platform's own work, not as the object's.
+    """
+
+    def __init__(
+        self,
+        env: Any = None,
+        *,
+        name: str = "worker",
+        wait_until: Callable[[Awaitable[Any]], None] | None = None,
+        before_outgoing: Callable[[], Awaitable[None]] = _no_gate,
+        outside: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]] = _here,
+    ) -> None:
+        self.env = env
+        self.name = name
+        self.background = Background()
+        self.wait_until = wait_until or self.background.add
+        self.before_outgoing = before_outgoing
+        self.outside = outside
+
+
+class Background:
+    """Work that goes on after an answer. Errors are logged, as nobody awaits it; `drain` waits for all of it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def add(self, work: Awaitable[Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("Work given to wait_until failed", exc_info=error)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def drain(self) -> None:
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+
+_current: ContextVar[WorkerContext | None] = ContextVar("moorage_worker", default=None)
+_alone = WorkerContext()
+
+
+@contextmanager
+def running(context: WorkerContext) -> Iterator[WorkerContext]:
+    """While it is entered, code (and the tasks that it starts) belongs to that Worker."""
+    token = _current.set(context)
+    try:
+        yield context
+    finally:
+        _current.reset(token)
+
+
+def current() -> WorkerContext:
+    """The Worker of the running code; one without bindings when no host runs it (a script, a unit test)."""
+    return _current.get() or _alone
+
+
+def in_worker() -> bool:
+    return _current.get() is not None
+
+
+def wait_until(work: Awaitable[Any]) -> None:
+    """Keeps `work` (a coroutine, a task, any awaitable) going after the answer was given; its errors are logged."""
+    if not hasattr(work, "__await__"):
+        raise TypeError(f"wait_until() takes an awaitable, not {type(work).__name__}")
+    current().wait_until(work)
+
+
+class ExecutionContext:
+    """`self.ctx` of an entrypoint: `waitUntil`, `passThroughOnException`, `props`."""
+
+    def __init__(self, worker: WorkerContext, props: Any = None) -> None:
+        self._worker = worker
+        self.props = props
+
+    def waitUntil(self, work: Awaitable[Any]) -> None:
+        if not hasattr(work, "__await__"):
+            raise TypeError(f"waitUntil() takes an awaitable, not {type(work).__name__}")
+        self._worker.wait_until(work)
+
+    wait_until = waitUntil
+
+    def passThroughOnException(self) -> None:
+        """There is no origin behind a Worker here: an exception is answered as the host answers it."""
+
+
+async def leave() -> None:
+    """Waits for the output gate: after it, what the running code has written is durable."""
+    await current().before_outgoing()
+
+
+__all__ = [
+    "Background",
+    "ExecutionContext",
+    "WorkerContext",
+    "current",
+    "in_worker",
+    "leave",
+    "running",
+    "wait_until",
+]

@@ -1,0 +1,269 @@
+"""What user code imports as `js`: the platform's global objects, as far as public Workers use them (spec 6).
+
+Constructors are `Name.new(...)`; keywords to one become members of its options. Results are Python values that also
+answer to JavaScript's spellings.
+"""
+
+from __future__ import annotations
+
+import math as _math
+from typing import Any
+
+from moorage.durable_objects.runtime.clone import copy_value as _copy_value
+from moorage.durable_objects.runtime.web import URL, FormData, Headers, URLSearchParams
+from moorage.durable_objects.runtime.web import Blob as _Blob
+from moorage.durable_objects.runtime.web import File as _File
+from moorage.durable_objects.runtime.web import PlatformRequest as Request
+from moorage.durable_objects.runtime.web import PlatformResponse as Response
+
+from .abort import AbortController, AbortSignal
+from .binary import (
+    ArrayBuffer,
+    BigInt64Array,
+    BigUint64Array,
+    DataView,
+    Float32Array,
+    Float64Array,
+    Int8Array,
+    Int16Array,
+    Int32Array,
+    Uint8Array,
+    Uint8ClampedArray,
+    Uint16Array,
+    Uint32Array,
+)
+from .dates import Date
+from .errors import DOMException, Error
+from .errors import JsRangeError as RangeError
+from .errors import JsSyntaxError as SyntaxError
+from .errors import JsTypeError as TypeError
+from .json_text import JSON
+from .objects import Array, Map, Number, Object, RegExp, Set, to_number
+from .streams import FixedLengthStream, ReadableStream, TransformStream, WritableStream
+from .text import Console, Crypto, TextDecoder, TextEncoder, atob, btoa
+from .timing import Performance, Promise, clearInterval, clearTimeout, queueMicrotask, setInterval, setTimeout
+
+undefined = None
+NaN = float("nan")
+Infinity = float("inf")
+console = Console()
+crypto = Crypto()
+performance = Performance()
+
+
+class Blob(_Blob):
+    """`Blob.new(parts, {"type": …})`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def new(cls, parts: Any = (), options: Any = None, **more: Any) -> _Blob:
+        given = {**dict(options or {}), **more}
+        return _Blob(list(parts), content_type=given.get("type"), endings=given.get("endings"))
+
+
+class File(_File):
+    """`File.new(parts, name, {"type": …, "lastModified": …})`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def new(cls, parts: Any, name: str, options: Any = None, **more: Any) -> _File:
+        given = {**dict(options or {}), **more}
+        return _File(
+            list(parts),
+            name,
+            content_type=given.get("type"),
+            endings=given.get("endings"),
+            last_modified=given.get("lastModified"),
+        )
+
+
+class Math:
+    """The functions of `js.Math` that Python's `math` lacks, and all that it has."""
+
+    PI = _math.pi
+    E = _math.e
+    abs, max, min, pow = abs, max, min, pow
+
+    @staticmethod
+    def random() -> float:
+        import random
+
+        return random.random()
+
+    @staticmethod
+    def round(number: float) -> int:
+        return _math.floor(number + 0.5)
+
+    floor, ceil, trunc, sqrt, log = _math.floor, _math.ceil, _math.trunc, _math.sqrt, _math.log
+
+
+async def fetch(resource: Any, init: Any = None, **options: Any) -> Response:
+    """`fetch(url, init)`: the platform's spelling of `workers.fetch`; the answer is a `js.Response`."""
+    from ..outgoing import fetch as send
+
+    return (await send(resource, **{**dict(init or {}), **options})).js_object
+
+
+def structuredClone(value: Any, options: Any = None) -> Any:
+    return _copy_value(value)
+
+
+def parseInt(text: Any, radix: int = 10) -> float | int:
+    import re
+
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"[:radix]
+    found = re.match(rf"\s*([+-]?[{digits}]+)", str(text), re.IGNORECASE)
+    return int(found[1], radix) if found else NaN
+
+
+def parseFloat(text: Any) -> float:
+    import re
+
+    found = re.match(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", str(text))
+    return float(found[1]) if found else NaN
+
+
+def isNaN(value: Any) -> bool:
+    number = to_number(value)
+    return number != number
+
+
+def encodeURIComponent(text: Any) -> str:
+    from urllib.parse import quote
+
+    return quote(str(text), safe="-_.!~*'()")
+
+
+def encodeURI(text: Any) -> str:
+    from urllib.parse import quote
+
+    return quote(str(text), safe="-_.!~*'();/?:@&=+$,#")
+
+
+def decodeURIComponent(text: Any) -> str:
+    from urllib.parse import unquote
+
+    return unquote(str(text), errors="strict")
+
+
+decodeURI = decodeURIComponent
+
+
+class _Process:
+    """`js.process`: an empty environment, as a Worker without `nodejs_compat` has none."""
+
+    env: dict[str, str] = {}
+    platform = "linux"
+
+
+process = _Process()
+
+# What is set here by the part that brings web sockets: the classes of `WebSocketPair` and of outgoing sockets.
+web_sockets: dict[str, Any] = {}
+
+_NOT_OFFERED = {
+    "HTMLRewriter": "rewriting of HTML",
+    "caches": "the Cache API",
+    "eval": "JavaScript",
+    "Function": "JavaScript",
+    "WebAssembly": "WebAssembly",
+    "document": "a browser's document",
+    "window": "a browser's window",
+}
+
+
+class NotOffered:
+    """Stands for a global that Moorage does not offer; using it raises NotImplementedError with its name."""
+
+    def __init__(self, name: str, what: str) -> None:
+        self._text = f"js.{name}: Moorage does not offer {what}"
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError(self._text)
+
+    def __call__(self, *_args: Any, **_options: Any) -> Any:
+        raise NotImplementedError(self._text)
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"globalThis", "self"}:
+        import sys
+
+        return sys.modules[__name__]
+    if name in {"WebSocketPair", "WebSocket", "WebSocketRequestResponsePair"}:
+        return web_sockets[name] if name in web_sockets else _from_runtime(name)
+    if name in _NOT_OFFERED:
+        return NotOffered(name, _NOT_OFFERED[name])
+    raise AttributeError(f"module 'js' has no attribute {name!r}")
+
+
+def _from_runtime(name: str) -> Any:
+    try:
+        from moorage.durable_objects import runtime
+    except ImportError:  # pragma: no cover - the runtime is part of the same distribution
+        runtime = None  # type: ignore[assignment]
+    found = getattr(runtime, name, None)
+    return NotOffered(name, "WebSockets here") if found is None else found
+
+
+__all__ = [
+    "JSON",
+    "URL",
+    "AbortController",
+    "AbortSignal",
+    "Array",
+    "ArrayBuffer",
+    "BigInt64Array",
+    "BigUint64Array",
+    "Blob",
+    "DOMException",
+    "DataView",
+    "Date",
+    "Error",
+    "File",
+    "FixedLengthStream",
+    "Float32Array",
+    "Float64Array",
+    "FormData",
+    "Headers",
+    "Int8Array",
+    "Int16Array",
+    "Int32Array",
+    "Map",
+    "Math",
+    "Number",
+    "Object",
+    "Promise",
+    "RangeError",
+    "ReadableStream",
+    "RegExp",
+    "Request",
+    "Response",
+    "Set",
+    "SyntaxError",
+    "TextDecoder",
+    "TextEncoder",
+    "TransformStream",
+    "TypeError",
+    "URLSearchParams",
+    "Uint8Array",
+    "Uint8ClampedArray",
+    "Uint16Array",
+    "Uint32Array",
+    "WritableStream",
+    "atob",
+    "btoa",
+    "clearInterval",
+    "clearTimeout",
+    "console",
+    "crypto",
+    "fetch",
+    "performance",
+    "queueMicrotask",
+    "setInterval",
+    "setTimeout",
+    "structuredClone",
+    "undefined",
+]
