@@ -51,7 +51,7 @@ class AlarmSlot:
     def __init__(self, instance: "Instance") -> None:
         self._instance = instance
         self._counter = 0
-        self._later: int | None | bool = False
+        self._later: int | bool | None = False
         self.firing: int | None = None
         self.touched = False
         self.indexed: int | None = None
@@ -280,6 +280,11 @@ class AlarmScheduler:
                 self._runs[actor_id] = _Run()
                 self._fire(actor_id, name)
         self._arm()
+
+    @property
+    def running(self) -> bool:
+        """Whether an alarm's handler runs now; one that waits for its retry does not count."""
+        return any(run.timer is None for run in self._runs.values())
 
     # Running.
 

@@ -286,7 +286,8 @@ class Instance:
         error: Exception | None = None
         value: Any = None
         try:
-            value = handler()
+            with self.namespace.enter():
+                value = handler()
             if inspect.isawaitable(value):
                 value = await value
             value = finish(value)

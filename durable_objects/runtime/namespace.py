@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from .alarms import AlarmOutcome, AlarmScheduler
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 class DurableObjectNamespace:
     """The binding `env.NAME` of a Durable Object class.
 
-    `unique_key` is `<worker>-<class>`: it decides ids and the folder. `sqlite` is False for classes declared by
-    `new_classes`, whose `sql` and `kv` raise. `old_dates` is True for compatibility dates before 2026-02-24, where
-    `deleteAll()` keeps the alarm.
+    `unique_key` is `<worker>-<class>`: it decides the ids. `folder` is the name of the folder that holds the files, the
+    unique key unless the class was renamed. `sqlite` is False for classes declared by `new_classes`, whose `sql` and
+    `kv` raise. `delete_all_deletes_alarm` is False for compatibility dates before 2026-02-24.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class DurableObjectNamespace:
         cls: type[Any],
         env: Any,
         *,
+        folder: str | None = None,
         sqlite: bool = True,
         delete_all_deletes_alarm: bool = True,
     ) -> None:
@@ -47,7 +49,9 @@ class DurableObjectNamespace:
         self.delete_all_deletes_alarm = delete_all_deletes_alarm
         self.has_alarm = callable(getattr(cls, "alarm", None))
         self.accepts_rpc = issubclass(cls, DurableObject)
-        self.folder = runtime.folder_of(unique_key)
+        self.folder = runtime.folder_of(folder or unique_key)
+        # Entered around the construction and every event of an object: what its Worker's host wants to be current.
+        self.enter: Callable[[], Any] = nullcontext
         self.live: dict[str, Instance] = {}
         self.names: dict[str, str] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
@@ -127,7 +131,8 @@ class DurableObjectNamespace:
 
     def construct(self, state: "DurableObjectState") -> Any:
         """Returns a new object of the class; whatever its constructor raises leaves."""
-        return self.runtime.construct(self.cls, state, self.env)
+        with self.enter():
+            return self.cls(state, self.env)
 
     def forget(self, instance: Instance) -> None:
         """A reset instance is no longer the live one; its file is closed."""
@@ -201,7 +206,7 @@ class DurableObjectNamespace:
 class DurableObjectStub(Stub):
     """Calls one object: `await stub.method(...)`, `await stub.fetch(...)`, `await stub.property`."""
 
-    __slots__ = ("_bond", "_id", "_namespace", "_name")
+    __slots__ = ("_bond", "_id", "_name", "_namespace")
 
     def __init__(self, namespace: DurableObjectNamespace, object_id: DurableObjectId) -> None:
         self._namespace = namespace

@@ -16,9 +16,20 @@ async def outgoing(make: Callable[[], Awaitable[T]]) -> T:
     Inside an object it first waits until every earlier write is durable; when that fails, nothing is sent and the
     error that broke the object is raised. Outside an object it only awaits.
     """
+    if gates.current is None:
+        return await make()
+    await gate_open()
+    return await gates.run_outside(gates.outside(make))
+
+
+async def gate_open() -> None:
+    """Returns when the running object's output gate is open: everything it wrote is durable. At once outside objects.
+
+    Raises the error that broke the object, if its writes could not be kept.
+    """
     turn = gates.current
     if turn is None:
-        return await make()
+        return
     instance = turn.owner
     instance.check()
     if not instance.database.clean:
@@ -36,4 +47,3 @@ async def outgoing(make: Callable[[], Awaitable[T]]) -> T:
         if instance.dead is not None:
             raise DurableObjectAbort("the instance was reset")
         await opened
-    return await gates.run_outside(gates.outside(make))

@@ -18,7 +18,6 @@ from . import gate as gates
 from .clock import Clock, SystemClock
 from .clone import Undefined
 from .commitlog import CommitLog, NoSync, WalSync
-
 from .errors import DurableObjectError
 from .instance import Instance
 from .namespace import DurableObjectNamespace
@@ -100,12 +99,19 @@ class Runtime:
         cls: type[Any],
         env: Any = None,
         *,
+        folder: str | None = None,
         sqlite: bool = True,
         delete_all_deletes_alarm: bool = True,
     ) -> DurableObjectNamespace:
-        """Adds a namespace; must be called on the loop, before `start()`."""
+        """Adds a namespace; must be called on the loop, before `start()`. See `DurableObjectNamespace`."""
         made = DurableObjectNamespace(
-            self, unique_key, cls, env, sqlite=sqlite, delete_all_deletes_alarm=delete_all_deletes_alarm
+            self,
+            unique_key,
+            cls,
+            env,
+            folder=folder,
+            sqlite=sqlite,
+            delete_all_deletes_alarm=delete_all_deletes_alarm,
         )
         self.namespaces[unique_key] = made
         return made
@@ -181,10 +187,6 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def construct(self, cls: type[Any], state: Any, env: Any) -> Any:
-        """Returns `cls(state, env)`."""
-        return cls(state, env)
 
     def call_relaxed(self, handler: Callable[..., Any], *args: Any) -> Any:
         """Calls `handler` with as many of `args` as it declares (python-workers-api 2)."""

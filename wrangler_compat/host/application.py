@@ -1,0 +1,157 @@
+"""The ASGI application of a host: any ASGI server can run it; `moorage serve` and `dev` run it on uvicorn."""
+
+import logging
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from moorage.durable_objects.runtime.web import Request
+
+from . import metrics
+from .host import Host, Receive, Scope, Send
+from .settings import HostSettings
+from .testhooks import TestHooks
+
+_access = logging.getLogger("moorage.host.access")
+_log = logging.getLogger("moorage.host")
+
+_JSON: Final = (b"content-type", b"application/json; charset=utf-8")
+
+
+class BodyTooLarge(Exception):
+    """The request's body passed the transport's limit while it was read."""
+
+
+class Application:
+    """Serves the first Worker of `host`. Its lifespan starts and ends the host.
+
+    In `dev` an error of the Worker is answered with its traceback; in `serve` with an opaque 500.
+    """
+
+    def __init__(self, host: Host, *, own_lifespan: bool = True) -> None:
+        self.host = host
+        self._own_lifespan = own_lifespan
+        self._hooks = TestHooks(host) if host.settings.test_hooks else None
+        self._max_body = host.settings.max_body
+        self._access_log = host.settings.access_log
+        self.draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind == "http":
+            await self._http(scope, receive, send)
+        elif kind == "lifespan":
+            await self._lifespan(receive, send)
+        elif kind == "websocket":
+            await self._websocket(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    if self._own_lifespan:
+                        await self.host.start()
+                except Exception as error:
+                    _log.critical("the Worker could not be started: %s", error)
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                try:
+                    if self._own_lifespan:
+                        await self.host.close()
+                finally:
+                    await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        status = 500
+        begun = False
+
+        async def sending(message: Any) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                begun = True
+            await send(message)
+
+        try:
+            if self._hooks is not None and scope["path"].startswith("/__test/"):
+                await self._hooks(scope, receive, sending)
+                return
+            host = self.host
+            if not host.workers:
+                await _answer(sending, 503, self._explain(host.failure, "worker_not_loaded"))
+                return
+            request = Request.from_asgi(scope, _bounded(receive, self._max_body), sending)
+            response = await host.fetch(host.workers[0], request)
+            await response.send(sending, head=scope["method"] == "HEAD")
+        except BodyTooLarge:
+            if not begun:
+                await _answer(sending, 413, {"error": "body_too_large", "limit": self._max_body})
+        except Exception as error:
+            _log.exception("%s %s failed", scope["method"], scope["path"])
+            if begun:
+                raise  # the server cuts the connection: the client must not take half an answer for a whole one
+            await _answer(sending, 500, self._explain(error, "internal_error"))
+        finally:
+            elapsed = time.perf_counter() - started
+            metrics.request(status, elapsed)
+            if self._access_log:
+                _access.info(
+                    "%s %s %d",
+                    scope["method"],
+                    scope["path"],
+                    status,
+                    extra={"status": status, "duration_ms": round(elapsed * 1000, 3)},
+                )
+
+    def _explain(self, error: BaseException | None, code: str) -> dict[str, Any]:
+        answer: dict[str, Any] = {"error": code}
+        if self.host.mode == "dev" and error is not None:
+            answer["message"] = str(error)
+            answer["traceback"] = traceback.format_exception(error)
+        return answer
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "websocket.close", "code": 1011, "reason": "this Worker does not take WebSockets"})
+
+
+def _bounded(receive: Receive, limit: int) -> Receive:
+    """`receive`, ending a body that grows beyond `limit` bytes while it is read."""
+    total = 0
+
+    async def bounded() -> Any:
+        nonlocal total
+        message = await receive()
+        if message["type"] == "http.request":
+            total += len(message.get("body", b""))
+            if total > limit:
+                raise BodyTooLarge
+        return message
+
+    return bounded
+
+
+async def _answer(send: Send, status: int, value: Mapping[str, Any]) -> None:
+    import msgspec
+
+    body = msgspec.json.encode(value)
+    headers = [_JSON, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def create_app(
+    folder: str | Path = ".", *, settings: HostSettings | None = None, mode: str = "serve", **options: Any
+) -> Application:
+    """Returns the ASGI application of the Worker in `folder`, for any ASGI server that runs the lifespan.
+
+    For example `granian --interface asgi --factory app:make` with `make = partial(create_app, "path")`.
+    """
+    return Application(Host([Path(folder)], settings or HostSettings(), mode=mode, **options))

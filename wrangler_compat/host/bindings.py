@@ -1,0 +1,111 @@
+"""Builds the `env` of a Worker from its configuration."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moorage.durable_objects.runtime import DurableObjectNamespace, Runtime
+from moorage.r2 import Bucket, Types, open_bucket
+
+from ..config import WorkerConfig, folder_of
+from ..workers.discovery import Entrypoints
+from ..workers.environment import Env
+from .migrate import Applied
+
+
+class BindingError(Exception):
+    """A binding cannot be built; the text names it and says what would be right."""
+
+
+@dataclass
+class Buckets:
+    """The open buckets of a process, by storage name: a reload keeps them."""
+
+    kind: str
+    state: Path
+    environ: Mapping[str, str]
+    types: Types | None = None
+    now: Any = None
+    opened: dict[str, Bucket] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def get(self, name: str) -> Bucket:
+        """Returns the bucket `name`, opening it at first use."""
+        async with self._opening:
+            if name not in self.opened:
+                options: dict[str, Any] = {} if self.now is None else {"now": self.now}
+                self.opened[name] = await open_bucket(
+                    self.kind,
+                    name=name,
+                    state_folder=self.state,
+                    types=self.types,
+                    environment=self.environ,
+                    **options,
+                )
+            return self.opened[name]
+
+    async def close(self) -> None:
+        """Closes every bucket."""
+        opened, self.opened = self.opened, {}
+        for bucket in opened.values():
+            await bucket.close()
+
+
+def namespaces(
+    runtime: Runtime, config: WorkerConfig, found: Entrypoints, applied: Applied, old_date: bool
+) -> dict[str, DurableObjectNamespace]:
+    """Makes the namespaces of the Worker's own classes, by class name.
+
+    Raises BindingError for a bound class that the module does not define.
+    """
+    made: dict[str, DurableObjectNamespace] = {}
+    for name, stored in applied.classes.items():
+        cls = found.objects.get(name)
+        if cls is None:
+            if name in config.bound_classes:
+                offered = ", ".join(sorted(found.objects)) or "none"
+                raise BindingError(
+                    f"durable_objects: the class {name} is bound, but {config.main} exports no Durable Object class of "
+                    f"that name; it exports: {offered}"
+                )
+            continue
+        made[name] = runtime.namespace(
+            stored.unique_key,
+            cls,
+            folder=folder_of(config.name, name),
+            sqlite=stored.storage == "sqlite",
+            delete_all_deletes_alarm=not old_date,
+        )
+    return made
+
+
+async def build_env(
+    config: WorkerConfig,
+    variables: Mapping[str, Any],
+    own: Mapping[str, DurableObjectNamespace],
+    buckets: Buckets,
+    others: Mapping[str, Mapping[str, DurableObjectNamespace]],
+    extra: Mapping[str, Any],
+) -> Env:
+    """Returns `env`: variables, namespaces, buckets, and what `extra` brings (bindings of other kinds).
+
+    `others` are the namespaces of the other Workers of the process, by Worker and class. Raises BindingError.
+    """
+    bindings: dict[str, Any] = dict(variables)
+    for binding in config.durable_objects:
+        if binding.script_name in (None, config.name):
+            bindings[binding.name] = own[binding.class_name]
+            continue
+        other = others.get(binding.script_name or "", {}).get(binding.class_name)
+        if other is None:
+            raise BindingError(
+                f"durable_objects: {binding.name} is bound to {binding.class_name} of the Worker {binding.script_name}, "
+                "which does not run in this process; name its folder on the command line too"
+            )
+        bindings[binding.name] = other
+    for bucket in config.r2_buckets:
+        bindings[bucket.binding] = await buckets.get(bucket.storage_name)
+    bindings.update(extra)
+    return Env(bindings)

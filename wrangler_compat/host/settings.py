@@ -1,0 +1,70 @@
+"""What an operator may set about a host, in one table; the command line and the documentation are made from it."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: the name in `HostSettings`, its default, its unit, and what it does."""
+
+    name: str
+    default: Any
+    unit: str
+    help: str
+
+
+SETTINGS: Final = (
+    Setting("state", Path(".moorage/state"), "folder", "where objects, buckets and alarms are kept"),
+    Setting("host", "127.0.0.1", "address", "address the Worker is served on"),
+    Setting("port", 8787, "port", "port the Worker is served on; 0 takes a free one"),
+    Setting("admin_host", "127.0.0.1", "address", "address of /metrics and /ready"),
+    Setting("admin_port", -1, "port", "port of /metrics, /ready and /live; -1 serves none, 0 takes a free one"),
+    Setting("r2", "file", "backend", "where buckets are kept: file, memory, moto or s3"),
+    Setting("idle_seconds", 10.0, "seconds", "idle time after which an object is evicted from memory"),
+    Setting(
+        "max_objects", 0, "objects", "objects open at once; 0 is what the descriptor limit allows, at most 1,000"
+    ),
+    Setting("sync_threads", 2, "threads", "threads that make commits durable"),
+    Setting("max_body", 100 * 1024 * 1024, "bytes", "largest request body; more ends the request with 413"),
+    Setting("drain_seconds", 30.0, "seconds", "how long a stop waits for requests that are running"),
+    Setting("access_log", True, "switch", "log a line for every request"),
+    Setting(
+        "durable", True, "switch", "answer writes only once they are synced; off loses answered writes in a power cut"
+    ),
+    Setting("test_hooks", False, "switch", "POST /__test/clock and /__test/store; on loopback only"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """The settings of one host; defaults are those of `SETTINGS`."""
+
+    state: Path = Path(".moorage/state")
+    host: str = "127.0.0.1"
+    port: int = 8787
+    admin_host: str = "127.0.0.1"
+    admin_port: int = -1
+    r2: str = "file"
+    idle_seconds: float = 10.0
+    max_objects: int = 0
+    sync_threads: int = 2
+    max_body: int = 100 * 1024 * 1024
+    drain_seconds: float = 30.0
+    access_log: bool = True
+    durable: bool = True
+    test_hooks: bool = False
+
+    def __post_init__(self) -> None:
+        if self.test_hooks and self.host not in LOOPBACK:
+            raise ValueError(
+                f"test hooks move the clock and reach into storage: only on loopback, not on {self.host}"
+            )
+
+
+def documented() -> set[str]:
+    """Names that are in one of the table and the class but not in the other; a test holds it empty."""
+    return {row.name for row in SETTINGS} ^ {field.name for field in fields(HostSettings)}
