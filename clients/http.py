@@ -1,0 +1,374 @@
+"""Signed requests to the state plane: one asynchronous flow, and a synchronous face of it.
+
+A request has a deadline for each attempt (15 s), and at most four attempts with jittered backoff. Network failures, 429
+and 5xx are tried again, `Retry-After` is obeyed; other 4xx are final. Every attempt is signed afresh: version 2 (RFC
+9421) by default, version 1 on request.
+"""
+
+import asyncio
+import email.utils
+import logging
+import math
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from moorage.protocols.signatures import body_hmac, sign_request
+
+from .errors import ClientError, ConfigurationError, InvalidAnswer, RemoteError, TransportError, remote_error
+from .loop import LoopThread
+from .secret import Secret, redact
+
+if TYPE_CHECKING:
+    import httpx
+
+log = logging.getLogger("moorage.clients")
+
+DEADLINE_SECONDS = 15.0
+ATTEMPTS = 4
+MAX_RETRY_AFTER_SECONDS = 120.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of the service: status, headers (names in lower case) and the whole body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    def json_object(self) -> dict[str, Any]:
+        """The body as a JSON object. Raises InvalidAnswer."""
+        try:
+            value = msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise InvalidAnswer(f"the answer ({self.status}) is not JSON") from None
+        if not isinstance(value, dict):
+            raise InvalidAnswer(f"the answer ({self.status}) is not a JSON object")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When to try again, and how long an attempt may take, in seconds.
+
+    `backoff` doubles with each attempt, up to `max_backoff`; the wait is between half of that and all of it.
+    """
+
+    deadline: float = DEADLINE_SECONDS
+    attempts: int = ATTEMPTS
+    backoff: float = 0.25
+    max_backoff: float = 8.0
+    max_retry_after: float = MAX_RETRY_AFTER_SECONDS
+
+    def __post_init__(self) -> None:
+        if not (0 < self.deadline < math.inf) or self.attempts < 1:
+            raise ConfigurationError("a deadline is more than 0 seconds, attempts at least 1")
+
+    def wait(self, attempt: int, chance: float) -> float:
+        """Seconds to wait after attempt number `attempt`, from 1; `chance` in 0..1."""
+        return min(self.max_backoff, self.backoff * 2 ** (attempt - 1)) * (0.5 + chance / 2)
+
+
+class Retryable(Exception):
+    """An attempt failed in a way that another may not; `error` is what it comes to when it was the last."""
+
+    def __init__(self, error: ClientError, retry_after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.retry_after = retry_after
+
+
+def parse_retry_after(text: str | None, now: float) -> float | None:
+    """Seconds to wait by a `Retry-After` of seconds or of a date; None when there is none that can be read."""
+    if text is None:
+        return None
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        return max(0.0, moment.timestamp() - now)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def check_url(url: str) -> str:
+    """The base URL without a trailing slash. Raises ConfigurationError; warns for plain HTTP beyond this machine."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"the URL of the state plane is malformed: {error}") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigurationError("the URL of the state plane must be http(s)://host[:port]")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ConfigurationError("the URL of the state plane holds neither credentials nor a query nor a fragment")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        log.warning("plain HTTP to %s: everybody on the way can read what is sent", parts.hostname)
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+
+
+class AsyncHttp:
+    """Sends signed requests. `async with AsyncHttp(url, secret) as http: await http.json("POST", path, {…})`.
+
+    `transport`, `now`, `sleep`, `chance` and `nonce` are for tests: an httpx transport, the clock in seconds, how to
+    wait, a random number in 0..1, and a fresh nonce.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        secret: Secret | str,
+        *,
+        key_id: str = "webhook",
+        signature_version: Literal[1, 2] = 2,
+        policy: Policy | None = None,
+        transport: "httpx.AsyncBaseTransport | None" = None,
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+        nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+    ) -> None:
+        if signature_version not in (1, 2):
+            raise ConfigurationError(f"signature versions are 1 and 2, not {signature_version!r}")
+        self.url = check_url(url)
+        try:
+            self._secret = secret if isinstance(secret, Secret) else Secret(secret)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
+        self._key_id = key_id
+        self._version = signature_version
+        self.policy = policy or Policy()
+        self._transport = transport
+        self._now = now
+        self._sleep = sleep
+        self._chance = chance
+        self._nonce = nonce
+        self._not_before = 0
+        self._client: httpx.AsyncClient | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r}, key_id={self._key_id!r}, version={self._version})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections. May be called twice."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    def _headers(self, method: str, raw_path: bytes, body: bytes) -> dict[str, str]:
+        key = self._secret.reveal()
+        if self._version == 1:
+            return {body_hmac.HEADER: body_hmac.sign(key, body)}
+        path, _, query = raw_path.partition(b"?")
+        created = max(int(self._now()), self._not_before)
+        return sign_request(
+            method, path, query, body, key=key, key_id=self._key_id, created=created, nonce=self._nonce()
+        )
+
+    def _http_client(self) -> "httpx.AsyncClient":
+        if self._client is None:
+            import httpx
+
+            self._client = httpx.AsyncClient(
+                transport=self._transport, timeout=None, follow_redirects=False, headers={"user-agent": "moorage"}
+            )
+        return self._client
+
+    async def _attempt(self, method: str, path: str, body: bytes, signed: bool, limit: int) -> Answer:
+        import httpx
+
+        client = self._http_client()
+        headers = {"accept": "*/*"}
+        if body:
+            headers["content-type"] = "application/json"
+        request = client.build_request(method, self.url + path, content=body or None, headers=headers)
+        if signed:
+            request.headers.update(self._headers(method, request.url.raw_path, body))
+        try:
+            async with asyncio.timeout(self.policy.deadline):
+                response = await client.send(request, stream=True)
+                try:
+                    chunks, size = [], 0
+                    async for chunk in response.aiter_bytes():
+                        size += len(chunk)
+                        if size > limit:
+                            raise InvalidAnswer(f"{method} {path}: the answer is longer than {limit} bytes")
+                        chunks.append(chunk)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            text = f"no answer to {method} {path} within {self.policy.deadline:g} s"
+            raise Retryable(TransportError(text)) from None
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            text = redact(f"{method} {self.url}{path}: {type(error).__name__}: {error}", self._secret)
+            raise Retryable(TransportError(text)) from None
+        lowered = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, lowered, b"".join(chunks))
+
+    def _refusal(self, what: str, answer: Answer) -> RemoteError:
+        try:
+            body = answer.json_object()
+        except InvalidAnswer:
+            body = {}
+        code = body.get("error")
+        retry_after = parse_retry_after(answer.headers.get("retry-after"), self._now())
+        return remote_error(
+            answer.status, code if isinstance(code, str) else None, body, what=what, retry_after=retry_after
+        )
+
+    def _may_sign_again(self, answer: Answer) -> bool:
+        """Whether the service only says that it started after the signature was made.
+
+        This is no retry of a refused request: a service that has just started cannot know which signatures were used.
+        """
+        if answer.status != 401 or self._version != 2:
+            return False
+        body = self._refusal("", answer).body
+        not_before = body.get("not_before")
+        if body.get("reason") != "created_before_start" or not isinstance(not_before, int):
+            return False
+        if not_before <= self._not_before or not_before > self._now() + 300:
+            return False
+        self._not_before = not_before
+        return True
+
+    async def _send(
+        self, method: str, path: str, body: bytes, expect: tuple[int, ...], signed: bool, limit: int
+    ) -> Answer:
+        answer = await self._attempt(method, path, body, signed, limit)
+        if signed and self._may_sign_again(answer):
+            answer = await self._attempt(method, path, body, signed, limit)
+        if 200 <= answer.status < 300 or answer.status in expect:
+            return answer
+        error = self._refusal(f"{method} {path}", answer)
+        if answer.status == 429 or answer.status >= 500:
+            raise Retryable(error, error.retry_after)
+        raise error
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        expect: tuple[int, ...] = (),
+        signed: bool = True,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        check: Callable[[Answer], None] | None = None,
+    ) -> Answer:
+        """Sends a request, trying again as the policy says, and returns an answer of status 2xx or in `expect`.
+
+        `path` begins with `/` and may have a query. `check` looks at the answer; an InvalidAnswer of it is tried again
+        too. Raises RemoteError and its kinds, TransportError, InvalidAnswer.
+        """
+        from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt
+
+        policy = self.policy
+        attempts = 0
+
+        def wait(state: RetryCallState) -> float:
+            failure = state.outcome.exception() if state.outcome is not None else None
+            asked = failure.retry_after if isinstance(failure, Retryable) else None
+            return max(policy.wait(state.attempt_number, self._chance()), asked or 0.0)
+
+        async def once() -> Answer:
+            nonlocal attempts
+            attempts += 1
+            answer = await self._send(method, path, body, expect, signed, max_answer_bytes)
+            if check is not None:
+                try:
+                    check(answer)
+                except InvalidAnswer as error:
+                    raise Retryable(error) from None
+            return answer
+
+        def is_worth_it(state: RetryCallState) -> bool:
+            failure = state.outcome.exception() if state.outcome is not None else None
+            return isinstance(failure, Retryable) and (failure.retry_after or 0.0) <= policy.max_retry_after
+
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(policy.attempts),
+            wait=wait,
+            retry=is_worth_it,
+            sleep=self._sleep,
+            reraise=True,
+            before_sleep=lambda state: log.info("%s %s: attempt %d failed", method, path, state.attempt_number),
+        )
+        try:
+            return await retrying(once)
+        except Retryable as failure:
+            error = failure.error
+            if isinstance(error, TransportError | RemoteError):
+                error.attempts = attempts
+            raise error from None
+
+    async def json(
+        self,
+        method: str,
+        path: str,
+        value: Any = None,
+        *,
+        expect: tuple[int, ...] = (),
+        signed: bool = True,
+        check: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """`request` with a JSON body and a JSON object as the answer. `check` may raise InvalidAnswer."""
+        body = b"" if value is None else msgspec.json.encode(value)
+        found: dict[str, Any] = {}
+
+        def look(answer: Answer) -> None:
+            nonlocal found
+            found = answer.json_object()
+            if check is not None and answer.status < 300:
+                check(found)
+
+        await self.request(method, path, body, expect=expect, signed=signed, check=look)
+        return found
+
+
+class Http:
+    """The synchronous face of `AsyncHttp`; takes what that takes. `with Http(url, secret) as http: http.json(…)`."""
+
+    def __init__(self, url: str, secret: Secret | str, **options: Any) -> None:
+        self.asynchronous = AsyncHttp(url, secret, **options)
+        self.loop = LoopThread()
+
+    def __repr__(self) -> str:
+        return repr(self.asynchronous).replace("AsyncHttp", "Http", 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections and the thread. May be called twice."""
+        if not self.loop.closed:
+            self.loop.run(self.asynchronous.close())
+            self.loop.close()
+
+    def request(self, method: str, path: str, body: bytes = b"", **options: Any) -> Answer:
+        """See `AsyncHttp.request`."""
+        return self.loop.run(self.asynchronous.request(method, path, body, **options))
+
+    def json(self, method: str, path: str, value: Any = None, **options: Any) -> dict[str, Any]:
+        """See `AsyncHttp.json`."""
+        return self.loop.run(self.asynchronous.json(method, path, value, **options))

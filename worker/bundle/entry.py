@@ -1,0 +1,5 @@
+"""The entry that `wrangler.toml` names. Its folder is the import root, so everything else is imported absolutely."""
+
+from moorage.worker.entry import Default, ExactReviewQueue, GithubEtagCache
+
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache"]

@@ -1,0 +1,21 @@
+"""The state plane's classes, as `bundle/entry.py` exports them to whoever hosts the Worker."""
+
+from typing import Any
+
+from moorage.durable_objects.objects.etag_cache import GithubEtagCache
+from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
+from moorage.wrangler_compat.workers import WorkerEntrypoint, asgi
+
+from .app import StatePlane
+
+app = StatePlane()
+
+
+class Default(WorkerEntrypoint):
+    """Hands every request to the ASGI application, with this Worker's bindings as `scope["env"]`."""
+
+    async def fetch(self, request: Any) -> Any:
+        return await asgi.fetch(app, request, self.env)
+
+
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "app"]
