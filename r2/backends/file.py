@@ -313,9 +313,14 @@ class FileBackend:
             checksums = digester.verified()
             await self.run(staged.link)
         except BaseException:
-            await self.run(staged.discard)
+            await self._undo(staged)
             raise
         return staged, checksums
+
+    async def _undo(self, staged: Staged) -> None:
+        """Removes a blob that no row points at. It may fail, and is logged then: the next start does it."""
+        with contextlib.suppress(InternalError):
+            await self.run(staged.discard)
 
     async def _settle(
         self, staged: Staged, function: Callable[..., list[str] | None], *arguments: Any
@@ -329,17 +334,17 @@ class FileBackend:
             garbage = await self._write(function, *arguments)
         except InternalError as error:
             if not isinstance(error.__cause__, CommitFailed):
-                await self.run(staged.discard)
+                await self._undo(staged)
             raise
         except Exception:
-            await self.run(staged.discard)
+            await self._undo(staged)
             raise
         except BaseException:
             referenced = await self._read(rows.is_referenced, staged.blob)
-            await self.run(staged.unstage if referenced else staged.discard)
+            await (self.run(staged.unstage) if referenced else self._undo(staged))
             raise
         if garbage is None:
-            await self.run(staged.discard)
+            await self._undo(staged)
             return None
         await self._tidy(garbage, staged)
         return garbage

@@ -46,7 +46,11 @@ class Staged:
         self.blob = blob
         self._checkpoint = store.checkpoint
         self._descriptor = os.open(store.staging / blob, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._checkpoint("opened")
+        try:
+            self._checkpoint("opened")
+        except BaseException:
+            self.discard()
+            raise
 
     def write(self, block: Block) -> None:
         """Appends `block`."""

@@ -3,6 +3,7 @@
 One server on loopback serves every moto bucket of the process; it stops with the last of them and forgets everything.
 """
 
+import io
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +27,7 @@ _REGION: Final = "us-east-1"
 
 
 class _Server:
-    """moto's server, with writes one at a time: moto checks a condition and stores in two steps."""
+    """moto's server on a free port of loopback."""
 
     def __init__(self) -> None:
         from moto.moto_server.threaded_moto_server import ThreadedMotoServer
@@ -43,10 +44,10 @@ class _Server:
 
         class SerialServer(ThreadedMotoServer):
             def _server_entry(self) -> None:
-                app = _one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
+                app = _mended(DomainDispatcherApplication(create_backend_app))
                 self._server = make_server(self._ip_address, self._port, app, True, request_handler=QuietHandler)
                 self._server_ready_event.set()
-                self._server.serve_forever()
+                self._server.serve_forever(poll_interval=0.02)
 
         self._server = SerialServer("127.0.0.1", 0, verbose=False)
         self._server.start()
@@ -64,16 +65,39 @@ class _Server:
             server.server_close()
 
 
-def _one_write_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+Application = Callable[..., Iterable[bytes]]
+
+
+def _mended(app: Application) -> Application:
+    """moto, with conditional writes in one step, and without its crash on a part of an unknown upload."""
     lock = threading.Lock()
 
     def serve(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] in {"GET", "HEAD"}:
             return app(environ, start_response)
         with lock:
+            if environ["REQUEST_METHOD"] == "PUT" and "uploadId=" in environ.get("QUERY_STRING", ""):
+                refusal = _listing_refused(app, environ)
+                if refusal is not None:
+                    environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+                    start_response(*refusal[:2])
+                    return refusal[2]
             return app(environ, start_response)
 
     return serve
+
+
+def _listing_refused(app: Application, environ: dict[str, Any]) -> tuple[str, Any, list[bytes]] | None:
+    """The answer to a listing of the upload's parts, when that is an error."""
+    upload = next(field for field in environ["QUERY_STRING"].split("&") if field.startswith("uploadId="))
+    asked = {**environ, "REQUEST_METHOD": "GET", "QUERY_STRING": upload, "wsgi.input": io.BytesIO()}
+    asked = {name: value for name, value in asked.items() if name not in {"CONTENT_LENGTH", "HTTP_CONTENT_MD5"}}
+    for name in ("RAW_URI", "REQUEST_URI"):
+        if name in asked:
+            asked[name] = f"{asked[name].partition('?')[0]}?{upload}"
+    started: list[Any] = []
+    body = list(app(asked, lambda status, headers, _error=None: started.extend((status, headers))))
+    return None if str(started[0]).startswith("2") else (started[0], started[1], body)
 
 
 class _Shared:
@@ -82,7 +106,8 @@ class _Shared:
     users = 0
 
 
-def _acquire() -> _Server:
+def acquire_server() -> _Server:
+    """The process's moto server, started when this is its first user. Blocks."""
     with _Shared.lock:
         if _Shared.server is None:
             _Shared.server = _Server()
@@ -90,7 +115,8 @@ def _acquire() -> _Server:
         return _Shared.server
 
 
-def _release() -> None:
+def release_server() -> None:
+    """Gives the server up; the last user stops it and everything in it is forgotten. Blocks."""
     with _Shared.lock:
         _Shared.users -= 1
         if not _Shared.users and _Shared.server is not None:
@@ -115,7 +141,7 @@ class MotoBackend(S3Backend):
         """A new bucket. Its name in the store has a random end, so that two of the same name do not meet."""
 
         def start() -> MotoBackend:
-            server = _acquire()
+            server = acquire_server()
             try:
                 settings = S3Settings("moto", "moto", server.url, region=_REGION)
                 if single_put is not None:
@@ -131,7 +157,7 @@ class MotoBackend(S3Backend):
                     client.close()
                     raise
             except BaseException:
-                _release()
+                release_server()
                 raise
             return cls(client, bucket, settings, now=now)
 
@@ -143,4 +169,4 @@ class MotoBackend(S3Backend):
             return
         await super().close()
         with ThreadPoolExecutor(1) as executor:
-            await in_thread(executor, _release)
+            await in_thread(executor, release_server)

@@ -6,6 +6,7 @@ from typing import Any
 from ..backend import Page, Query, Record
 from ..keys import last_key_below
 from ..listing import group_of
+from .s3_calls import NOT_IN_XML
 from .s3_metadata import listed_record
 
 
@@ -55,8 +56,13 @@ def _items(
         fields["Prefix"] = query.prefix
     if query.delimiter:
         fields["Delimiter"] = query.delimiter
-    if after:
-        fields["StartAfter"] = after
+    start = after or ""
+    unnameable = NOT_IN_XML.search(start)
+    if unnameable is not None:
+        # the answer repeats it, in XML; what is cut off is a prefix, so it sorts before, and the loop skips the rest
+        start = start[: unnameable.start()]
+    if start:
+        fields["StartAfter"] = start
     while True:
         answer = client.list_objects_v2(**fields, MaxKeys=min(1000, wanted + 1))
         items: list[tuple[str, Record | None]] = [

@@ -1,8 +1,10 @@
 """Where an S3 store is and how its client behaves."""
 
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from ..errors import StoreRefused
@@ -64,7 +66,6 @@ class S3Settings:
 
     def client(self, *, proxies: bool = True) -> Any:
         """A botocore S3 client; safe to use from several threads. Takes a tenth of a second to build."""
-        import boto3
         from botocore.config import Config
 
         config = Config(
@@ -80,10 +81,25 @@ class S3Settings:
             # an empty mapping, unlike None, keeps the environment's proxies out
             proxies=None if proxies else {},
         )
-        session = boto3.session.Session(
-            aws_access_key_id=self.access_key_id,
-            aws_secret_access_key=self.secret_access_key,
-            aws_session_token=self.session_token,
-            region_name=self.region,
-        )
-        return session.client("s3", endpoint_url=self.endpoint_url, config=config)
+        with _session_lock:
+            return _session().client(
+                "s3",
+                endpoint_url=self.endpoint_url,
+                config=config,
+                aws_access_key_id=self.access_key_id,
+                aws_secret_access_key=self.secret_access_key,
+                aws_session_token=self.session_token,
+                region_name=self.region,
+            )
+
+
+_session_lock = threading.Lock()
+"""Sessions may not build clients in two threads at once."""
+
+
+@cache
+def _session() -> Any:
+    """One for the process: it has read the description of S3, which is most of the work of building a client."""
+    import boto3
+
+    return boto3.session.Session()
