@@ -8,9 +8,10 @@ from enum import Enum
 from typing import Any, Protocol
 
 from moorage.protocols.ledger.canonical import Json
-from moorage.protocols.ledger.events import Event, build_event, producer_record
+from moorage.protocols.ledger.events import Event, build_event
 from moorage.protocols.ledger.identity import attempt_id, event_key, idempotency_key, operation_id
 from moorage.protocols.ledger.markers import PRODUCER_LOCK
+from moorage.protocols.ledger.parts import producer_record
 from moorage.protocols.ledger.producers import is_enabled, partition_date, workflow_producer
 from moorage.protocols.ledger.refusals import LedgerRefusal
 from moorage.protocols.ledger.timestamps import millisecond_text

@@ -143,6 +143,30 @@ def parse_event_binding(content: str, event_id: str) -> EventBinding:
     return EventBinding(event_id, value["semantic_sha256"], parent)
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a shard set's reservation lists, by path, and the identity that it is named after."""
+
+    identity: ShardIdentity
+    shards: tuple[tuple[str, str], ...]
+
+
+def parse_reservation(path: str, content: str) -> Reservation:
+    """The reservation in a file. Raises import-transaction when it is damaged or lies under another name."""
+    try:
+        value = _binding_object(content, SHARD_SET, ("producer", "shards"))
+        identity = ShardIdentity.of_input(value["producer"])
+        shards = tuple((entry["path"], entry["replay_sha256"]) for entry in value["shards"])
+        if value["producer"] != identity.to_json() or reservation_path(identity) != path or not shards:
+            raise LedgerRefusal("import-transaction", "is not named after its producer")
+        if any(not isinstance(name, str) or not is_digest(digest) for name, digest in shards):
+            raise LedgerRefusal("import-transaction", "lists something else than shards")
+    except (LedgerRefusal, TypeError, KeyError, AttributeError) as error:
+        detail = error.detail if isinstance(error, LedgerRefusal) else "lists something else than shards"
+        raise LedgerRefusal("import-transaction", detail, path) from None
+    return Reservation(identity, shards)
+
+
 def check_visible(
     identity: ShardIdentity, path: str, replay_sha256: str, reservation: str | None, completion: str | None
 ) -> None:

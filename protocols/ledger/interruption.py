@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .canonical import canonical_text
-from .events import Event, evidence_input, privacy_input, producer_input, subject_input
+from .events import Event
 from .identity import event_key, idempotency_key
+from .parts import evidence_input, privacy_input, producer_input, subject_input
 from .refusals import LedgerRefusal
 
 REASONS: Final = ("timeout", "cancelled", "workflow_failed")

@@ -8,9 +8,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from .canonical import MAX_SAFE_INTEGER
-from .events import Event, build_event, producer_input, subject_input
+from .events import Event, build_event
 from .identity import event_key, idempotency_key
 from .numbers import es_number
+from .parts import producer_input, subject_input
 from .producers import ident
 from .refusals import LedgerRefusal
 from .timestamps import millisecond_text

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .canonical import canonical_text, sha256_text
-from .events import Event, producer_record
+from .events import Event
 from .order import causal_order, unique_events
+from .parts import producer_record
 from .paths import NAME_DIGITS, path_piece, repository_slug
 from .refusals import LedgerRefusal
 from .text import repository_text

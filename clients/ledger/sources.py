@@ -1,0 +1,85 @@
+"""Where a ledger tree can be read from: a folder, or R2 through the Worker's blob routes.
+
+A source lists names below a folder, sorted, and reads whole objects and ranges. `trees` reads shards through it.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from moorage.protocols.ledger.refusals import LedgerRefusal
+
+from .files import Entry, TrustedRoot
+
+# A day's folder of a busy repository; a listing of this many names is held in memory, nothing larger is.
+MAX_FOLDER_ENTRIES = 262_144
+
+
+class Source(Protocol):
+    """A readable ledger tree."""
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Names directly below `folder`, sorted; nothing when it is missing."""
+        ...
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """A whole object, None when missing. Raises byte-limit beyond `limit`."""
+        ...
+
+    def read_range(self, path: str, offset: int, size: int) -> bytes | None:
+        """`size` bytes from `offset`, fewer at the end; None when missing."""
+        ...
+
+    def where(self, path: str) -> str:
+        """The path as messages name it."""
+        ...
+
+
+class FolderSource:
+    """A ledger tree below a trusted root."""
+
+    def __init__(self, root: TrustedRoot | str) -> None:
+        self.root = TrustedRoot(root) if isinstance(root, str) else root
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Names directly below `folder`; staging files are left out, links and special files refused."""
+        where = self.root.where(folder)
+        detail = f"a folder holds at most {MAX_FOLDER_ENTRIES} entries"
+        try:
+            entries = self.root.entries(folder, MAX_FOLDER_ENTRIES, lambda: LedgerRefusal("entries", detail, where))
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            if entry.kind == "other":
+                raise LedgerRefusal("unsafe-entry", "must be a regular file or a folder", f"{where}/{entry.name}")
+            if not entry.name.endswith(".tmp"):
+                yield entry
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """A whole file."""
+        content = self.root.read(path, limit)
+        return None if content is None else content.data
+
+    def read_range(self, path: str, offset: int, size: int) -> bytes | None:
+        """A part of a file, read without holding the rest."""
+        head, _, name = path.rpartition("/")
+        try:
+            with self.root.folder(head) as parent:
+                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            raise LedgerRefusal("unsafe-entry", "must be a regular file", self.root.where(path)) from None
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(offset)
+            return file.read(size)
+
+    def where(self, path: str) -> str:
+        """Absolute path."""
+        return self.root.where(path)
+
+
+def folder_source(path: str | Path) -> FolderSource:
+    """A source over a folder given in any spelling, its real path taken: for readers, who own nothing there."""
+    return FolderSource(TrustedRoot(os.path.realpath(path)))

@@ -1,0 +1,71 @@
+"""One order of events for all folds, and the few facts that they all show."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..events import Event
+from ..timestamps import instant
+
+Chronology = tuple[int, str, int, str]
+
+
+def chronology(event: Event) -> Chronology:
+    """Sort key: instant of occurrence, then phase ordinal, then event id."""
+    seconds, fraction = instant(event.record["occurred_at"])
+    return seconds, fraction, event.record["phase_seq"], event.event_id
+
+
+def unique(events: Iterable[Event]) -> list[Event]:
+    """The events in chronological order, each once: a spool and a tree may both hold one."""
+    return sorted({event.event_id: event for event in events}.values(), key=chronology)
+
+
+def subject_name(subject: Mapping[str, Any]) -> str:
+    """`owner/name#number`, or `owner/name:kind[:id]` of what has no number."""
+    if "number" in subject:
+        return f"{subject['repository']}#{subject['number']}"
+    identifier = subject.get("subject_id") or subject.get("cluster_id")
+    return f"{subject['repository']}:{subject['kind']}" + (f":{identifier}" if identifier else "")
+
+
+def milliseconds(event: Event) -> int:
+    """Epoch milliseconds of occurrence, cut."""
+    seconds, fraction = instant(event.record["occurred_at"])
+    return seconds * 1000 + int(f"{fraction}000"[:3])
+
+
+def summary(event: Event) -> dict[str, Any]:
+    """What every view shows of an event."""
+    record = event.record
+    shown: dict[str, Any] = {
+        "event_id": record["event_id"],
+        "event_type": record["event_type"],
+        "occurred_at": record["occurred_at"],
+        "status": record["action"]["status"],
+    }
+    if "reason_code" in record["action"]:
+        shown["reason_code"] = record["action"]["reason_code"]
+    return shown
+
+
+def is_terminal(status: str) -> bool:
+    """Whether a status ends a phase."""
+    return status in _TERMINAL
+
+
+_TERMINAL = frozenset(
+    [
+        "blocked",
+        "cancelled",
+        "completed",
+        "executed",
+        "failed",
+        "published",
+        "sent",
+        "skipped",
+        "unchanged",
+        "validated",
+        "recovered",
+        "released",
+    ]
+)
