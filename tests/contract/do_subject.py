@@ -96,7 +96,7 @@ class SubjectMixin:
         task = asyncio.ensure_future(self._program(operation["run"]))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def run(self, text: str, *, outcomes: bool = True) -> Any:
+    async def run(self, text: str) -> Any:
         """Runs a program and returns its outcomes as JSON text can not: as Python values."""
         return await self._program(json.loads(text) if isinstance(text, str) else text)
 
