@@ -1,6 +1,7 @@
 """`moorage`: a group whose commands are found through the entry points `moorage.commands` and loaded when called."""
 
 import ast
+import textwrap
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -47,22 +48,22 @@ class Commands(click.Group):
         if point is None:
             return None
         try:
-            command = point.load()
+            loaded: Any = point.load()
         except ImportError as error:
             raise click.ClickException(
                 f"`moorage {cmd_name}` cannot be loaded: {error}. Commands that serve need the extra: "
                 "pip install 'moorage[server]'"
             ) from error
-        if not isinstance(command, click.Command):
+        if not isinstance(loaded, click.Command):
             raise click.ClickException(f"`moorage {cmd_name}`: {point.value} is not a click command")
-        return command
+        return loaded
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # click would load every command for one line of help each
         points = _entry_points()
         width = formatter.width - 6 - max((len(name) for name in points), default=0)
         rows = [
-            (name, click.utils.make_default_short_help(summary(point), max_length=max(20, width)))
+            (name, textwrap.shorten(summary(point), max(20, width), placeholder="…"))
             for name, point in sorted(points.items())
         ]
         if rows:

@@ -1,8 +1,8 @@
 """Signed requests to the state plane: one asynchronous flow, and a synchronous face of it.
 
-A request has a deadline for each attempt (15 s), and at most four attempts with jittered backoff. Network failures, 429
-and 5xx are tried again, `Retry-After` is obeyed; other 4xx are final. Every attempt is signed afresh: version 2 (RFC
-9421) by default, version 1 on request.
+A request has a deadline for each attempt (15 s), and at most four attempts with jittered backoff. Network failures,
+429 and 5xx are tried again, `Retry-After` is obeyed; other 4xx are final. Every attempt is signed afresh: version 2
+(RFC 9421) by default, version 1 on request.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Policy:
 
     def wait(self, attempt: int, chance: float) -> float:
         """Seconds to wait after attempt number `attempt`, from 1; `chance` in 0..1."""
-        return min(self.max_backoff, self.backoff * 2 ** (attempt - 1)) * (0.5 + chance / 2)
+        return min(self.max_backoff, self.backoff * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
 class Retryable(Exception):
@@ -275,8 +275,8 @@ class AsyncHttp:
     ) -> Answer:
         """Sends a request, trying again as the policy says, and returns an answer of status 2xx or in `expect`.
 
-        `path` begins with `/` and may have a query. `check` looks at the answer; an InvalidAnswer of it is tried again
-        too. Raises RemoteError and its kinds, TransportError, InvalidAnswer.
+        `path` begins with `/` and may have a query. `check` looks at the answer; an InvalidAnswer of it is tried
+        again too. Raises RemoteError and its kinds, TransportError, InvalidAnswer.
         """
         from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt
 
@@ -309,7 +309,7 @@ class AsyncHttp:
             retry=is_worth_it,
             sleep=self._sleep,
             reraise=True,
-            before_sleep=lambda state: log.info("%s %s: attempt %d failed", method, path, state.attempt_number),
+            before_sleep=lambda state: log.info("attempt %d failed: %s %s", state.attempt_number, method, path),
         )
         try:
             return await retrying(once)
@@ -318,6 +318,9 @@ class AsyncHttp:
             if isinstance(error, TransportError | RemoteError):
                 error.attempts = attempts
             raise error from None
+        except RemoteError as error:
+            error.attempts = attempts
+            raise
 
     async def json(
         self,
@@ -327,7 +330,7 @@ class AsyncHttp:
         *,
         expect: tuple[int, ...] = (),
         signed: bool = True,
-        check: Callable[[dict[str, Any]], None] | None = None,
+        check: Callable[[dict[str, Any]], object] | None = None,
     ) -> dict[str, Any]:
         """`request` with a JSON body and a JSON object as the answer. `check` may raise InvalidAnswer."""
         body = b"" if value is None else msgspec.json.encode(value)

@@ -24,7 +24,7 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 
 class LoopThread:
-    """Runs coroutines from plain code, also where another loop is running. Closed by `close()` or with the process."""
+    """Runs coroutines from plain code, also where another loop is running, until `close()` or the process's end."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -38,7 +38,7 @@ class LoopThread:
         return not self._finalizer.alive
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`. An interrupt of the waiting thread cancels it. Raises RuntimeError after `close()`."""
+        """The result of `work`; an interrupt of the waiting thread cancels it. RuntimeError after `close()`."""
         if not self._finalizer.alive:
             work.close()
             raise RuntimeError("this client is closed")
