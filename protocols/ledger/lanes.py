@@ -1,8 +1,8 @@
 """What the lanes bind their identities to, and what never goes in (the seed's "Identity and replay").
 
 Each lane is a frozen value that gives the identity trees for `Recorder`: the logical operation, the attempt, and the
-outside effect. Candidate order, checkpoints, list indexes, outcomes and reasons define no effect, so they have no field
-here, or one that the effect leaves out.
+outside effect. Candidate order, checkpoints, list indexes, outcomes and reasons define no effect, so they have no
+field here, or one that the effect leaves out.
 """
 
 from collections.abc import Iterable
@@ -137,7 +137,7 @@ class ReviewLane:
 
 @dataclass(frozen=True, slots=True)
 class RepairRequeue:
-    """A repair that queues itself again. `job_path` is the original source path, wherever the job is sealed by now."""
+    """A repair that queues itself again. `job_path` is the original source path, wherever the job is sealed."""
 
     source_run_id: str
     job_path: str

@@ -48,24 +48,14 @@ def summary(event: Event) -> dict[str, Any]:
     return shown
 
 
+_TERMINAL = frozenset(
+    {
+        *("blocked", "cancelled", "completed", "executed", "failed", "published"),
+        *("recovered", "released", "sent", "skipped", "unchanged", "validated"),
+    }
+)
+
+
 def is_terminal(status: str) -> bool:
     """Whether a status ends a phase."""
     return status in _TERMINAL
-
-
-_TERMINAL = frozenset(
-    [
-        "blocked",
-        "cancelled",
-        "completed",
-        "executed",
-        "failed",
-        "published",
-        "sent",
-        "skipped",
-        "unchanged",
-        "validated",
-        "recovered",
-        "released",
-    ]
-)

@@ -13,8 +13,8 @@ _CLAIMS = ("review.", "apply.", "gitcrawl.", "proof.", "evidence.")
 def evidence_graph(events: Iterable[Event]) -> dict[str, Any]:
     """`claims` by event id, `evidence` by the digest of its entry, and sorted `edges`.
 
-    An edge is `[from, relation, to]`: `rests_on` from a claim to its evidence, `follows` from a claim to the claim that
-    caused it. Parents that are no claims, or not among the events, have no edge.
+    An edge is `[from, relation, to]`: `rests_on` from a claim to its evidence, `follows` from a claim to the one
+    that caused it. Parents that are no claims, or not among the events, have no edge.
     """
     claims: dict[str, Any] = {}
     evidence: dict[str, Any] = {}

@@ -12,8 +12,8 @@ _SUMS = ("cost_usd_micros", "input_tokens", "output_tokens")
 def status_and_timing(events: Iterable[Event]) -> dict[str, Any]:
     """`operations` by operation id, and `totals` by event type and status.
 
-    Times are those of occurrence; `elapsed_ms` runs from the first to the last event of the operation. Tokens and cost
-    are sums over its events. `running` is true while the last transition is no end.
+    Times are those of occurrence; `elapsed_ms` runs from the first to the last event of the operation. Tokens and
+    cost are sums over its events. `running` is true while the last transition is no end.
     """
     operations: dict[str, Any] = {}
     totals: dict[str, dict[str, int]] = {}
