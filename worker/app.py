@@ -179,6 +179,7 @@ class StatePlane:
                     scope["query_string"],
                     signer.key_id if signer else None,
                     settings.queue,
+                    receive,
                 )
             )
         except WireError as error:

@@ -4,6 +4,7 @@ from typing import Any
 
 from moorage.durable_objects.objects.etag_cache import GithubEtagCache
 from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
+from moorage.durable_objects.objects.jobs import JobQueue
 from moorage.wrangler_compat.workers import WorkerEntrypoint, asgi
 
 from .app import StatePlane
@@ -18,4 +19,4 @@ class Default(WorkerEntrypoint):
         return await asgi.fetch(app, request, self.env)
 
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "app"]
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "app"]

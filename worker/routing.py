@@ -1,6 +1,7 @@
 """A route of the state plane, what its handler is given, and what it may return."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -64,7 +65,7 @@ class Call:
     (percent-encoding included). `query`: the raw query, without `?`. `key_id`: `webhook`, `operator` or None.
     """
 
-    __slots__ = ("_headers", "body", "env", "key_id", "params", "query", "queue_stub", "route")
+    __slots__ = ("_headers", "_receive", "body", "env", "key_id", "params", "query", "queue_stub", "route")
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class Call:
         query: bytes = b"",
         key_id: str | None = None,
         queue_stub: Callable[[], Any] | None = None,
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]] | None = None,
     ) -> None:
         self.env = env
         self.body = body
@@ -85,6 +87,15 @@ class Call:
         self.key_id = key_id
         self._headers = headers
         self.queue_stub = queue_stub
+        self._receive = receive
+
+    async def gone(self) -> None:
+        """Returns when the client has hung up: for a handler that waits, or streams. The body is read by then."""
+        if self._receive is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     def header(self, name: str) -> str | None:
         """The header's value (several joined by `, `), or None."""

@@ -52,7 +52,7 @@ class JobsGroup(click.Group):
         """Runs the verb; a refusal is one line on standard error and its exit status (spec job-lifecycle 5)."""
         from moorage.protocols.jobs.errors import Refused
 
-        from .transport import RemoteError
+        from ..errors import ClientError
 
         environment = ctx.ensure_object(Environment)
         try:
@@ -60,7 +60,7 @@ class JobsGroup(click.Group):
         except Refused as error:
             environment.err(f"moorage jobs: {error.message}")
             ctx.exit(int(error.exit))
-        except RemoteError as error:
+        except ClientError as error:
             environment.err(f"moorage jobs: {error}")
             ctx.exit(2)
         except click.exceptions.Exit:
@@ -80,7 +80,7 @@ def environment_of(ctx: click.Context) -> Environment:
 def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
         if value is not None:
-            setattr(environment_of(ctx.find_root() if ctx.obj is None else ctx), name, value)
+            setattr(environment_of(ctx), name, value)
 
     return callback
 

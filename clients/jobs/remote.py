@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from moorage.protocols.jobs.catalogue import SKILL_PREFIX
 from moorage.protocols.jobs.errors import Refused
 from moorage.protocols.jobs.routes import (
     DEFAULT_QUEUE,
@@ -17,41 +18,58 @@ from moorage.protocols.jobs.routes import (
     WAIT_LIMIT_SECONDS,
     path_of,
 )
+from moorage.protocols.jobs.settings import DEFAULT_CLAIM_WAIT_SECONDS
+from moorage.protocols.jobs.shared import AGENT_VERSION
 
-from .extensions import MANIFEST, PROMPT, SCHEMA
+from ..errors import ClientError, TransportError, Unavailable
+from .extensions import MANIFEST, PROMPT, SCHEMA, FileExtensions
 from .folder import JobsFolder
-from .presence import INSTRUCTIONS, FilePresence
+from .presence import FilePresence
 from .targets import FolderFiles
-from .transport import TIMEOUT_SECONDS, RemoteError, Transport
+from .transport import Transport
 
 TARGETS_AT_ONCE = 100
+ONCE = frozenset({"submit", "claim", "record"})
+"""Verbs whose second answer would be another one, so that they are never sent again by themselves."""
 
 
 class RemoteQueue:
-    """A shared queue by its name. Raises `Refused` as the server refuses, `RemoteError` when it cannot be asked."""
+    """A shared queue by its name. Raises `Refused` as the server refuses, `ClientError` when it cannot be asked."""
 
     def __init__(
-        self, transport: Transport, queue: str = DEFAULT_QUEUE, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        transport: Transport,
+        queue: str = DEFAULT_QUEUE,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not re.fullmatch(QUEUE_GRAMMAR, queue):
             raise Refused("usage", f"{queue!r} is no name of a queue: letters, digits, dot, dash, underscore")
         self._transport = transport
         self._queue = queue
         self._monotonic = monotonic
+        self._sleep = sleep
 
-    def call(self, verb: str, body: Mapping[str, Any], *, timeout: float | None = None) -> dict[str, Any]:
+    def call(self, verb: str, body: Mapping[str, Any], *, wait: float = 0) -> dict[str, Any]:
         """Runs a verb."""
         who = VERB_AUTH[verb]
-        key_id = None if who == "nobody" else who
         given = {key: value for key, value in body.items() if value is not None}
-        return self._transport.call(path_of(verb, self._queue), given, key_id=key_id, timeout=timeout)
+        return self._transport.call(
+            path_of(verb, self._queue),
+            given,
+            key_id=None if who == "nobody" else who,
+            repeat=verb not in ONCE,
+            wait=wait,
+        )
 
     def record(self, body: Mapping[str, Any], read_text: Callable[[], str]) -> dict[str, Any]:
         """`record`. A report that cannot be read is told to the server, which looks at the nonce first."""
         sent = dict(body)
         if body["status"] == "completed":
             try:
-                sent["report"] = read_text()
+                # bytes that are no UTF-8 cannot travel as JSON text; in their place they are no JSON either
+                sent["report"] = read_text().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             except Refused as error:
                 sent["reportUnreadable"] = error.message
         return self.call("record", sent)
@@ -59,13 +77,23 @@ class RemoteQueue:
     def claim_wait(
         self, name: str | None = None, *, interval: int | None = None, timeout: int | None = None
     ) -> dict[str, Any]:
-        """Claims, waiting on the server: each request is held until a job is there, and then asked again."""
+        """Claims, waiting on the server: each request is held until a job is there, and then asked again.
+
+        Once the server has answered, a lost connection is waited out, `interval` seconds (2) at a time.
+        """
         deadline = None if timeout is None else self._monotonic() + timeout
+        reached = False
         while True:
             left = None if deadline is None else max(0.0, deadline - self._monotonic())
-            wait = WAIT_LIMIT_SECONDS if left is None else min(WAIT_LIMIT_SECONDS, left)
-            body = {"filter": name, "waitSeconds": wait, "interval": interval}
-            answer = self.call("claim", body, timeout=wait + TIMEOUT_SECONDS)
+            wait = float(WAIT_LIMIT_SECONDS) if left is None else min(WAIT_LIMIT_SECONDS, left)
+            try:
+                answer = self.call("claim", {"filter": name, "waitSeconds": wait, "interval": interval}, wait=wait)
+            except (TransportError, Unavailable):
+                if not reached:
+                    raise
+                self._sleep(interval or DEFAULT_CLAIM_WAIT_SECONDS)
+                continue
+            reached = True
             if answer["job"] is not None or (left is not None and left <= wait):
                 return answer
 
@@ -73,22 +101,20 @@ class RemoteQueue:
         """Events as they come, from after a number (None: from now on). A lost connection is resumed."""
         path = EVENTS_PATH.replace("{queue}", self._queue)
         last = after
+        reached = False
         while True:
             try:
                 suffix = "?from=now" if last is None else ""
                 with self._transport.stream(path + suffix, last_event=last or 0) as lines:
+                    reached = True
                     for number, event in parse_stream(lines):
                         last = number
                         if event is not None:
                             yield number, event
-            except RemoteError:
-                if last is None:
+            except ClientError:
+                if not reached:
                     raise
-                last = self._resume(last)
-
-    def _resume(self, last: int) -> int:
-        self.call("status", {})  # raises when the state plane is really gone
-        return last
+            self._sleep(DEFAULT_CLAIM_WAIT_SECONDS)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -107,10 +133,13 @@ class RemoteQueue:
             }
             for file in sorted(folder.extensions.glob(f"*/*/*/{MANIFEST}"))
         ]
-        skills = {file.parent.name: file.read_text(encoding="utf-8") for file in folder.skills.glob("*/SKILL.md")}
+        skills = {
+            skill.id.removeprefix(SKILL_PREFIX): {"version": skill.version, "body": skill.skill_body}
+            for skill in FileExtensions(folder).skills()
+        }
         self.call("install", {"extensions": entries, "skills": skills, "config": dict(folder.config())})
         if FilePresence(folder).state() != "absent":
-            self.call("agent", {"instructions": INSTRUCTIONS})
+            self.call("agent", {"version": AGENT_VERSION})
         problems: list[str] = []
         targets = [
             {

@@ -10,7 +10,8 @@ from moorage.protocols.jobs.hashes import text_hash
 from moorage.protocols.jobs.ports import TargetResolver
 from moorage.protocols.jobs.records import parse_record, record_target
 
-from .transport import RemoteError, Transport
+from ..errors import ClientError
+from .transport import Transport
 
 
 class JoinedTargets:
@@ -55,22 +56,14 @@ class RecordTargets:
         self._transport = transport
 
     def get(self, path: str) -> Target | None:
-        """The live record, None when there is none. Raises `RemoteError` when the state plane cannot be asked."""
+        """The live record, None when there is none. Raises `ClientError` when the state plane cannot be asked."""
         name = parse_record(path)
         content = self._content(path)
         return None if name is None or content is None else record_target(path, name, content)
 
     def _content(self, path: str) -> str | None:
         name = parse_record(path)
-        if name is None:
-            return None
-        response = self._transport.request("GET", name.path)
-        if response.status_code == 404:
-            return None
-        if response.status_code != 200:
-            raise RemoteError(f"{path}: the state plane answered {response.status_code}")
-        content: str = response.json()["content"]
-        return content
+        return None if name is None else self._transport.record_text(name.path)
 
     def list(self) -> Sequence[Target]:
         """Nothing: records are named one by one."""
@@ -80,7 +73,7 @@ class RecordTargets:
         """The record's whole text, header included."""
         try:
             content = self._content(path)
-        except RemoteError as error:
+        except ClientError as error:
             return Body(None, str(error))
         return Body(None, "the record is gone") if content is None else Body(content)
 

@@ -1,4 +1,4 @@
-"""Signed calls to a state plane (HTTP Message Signatures, version 2 of spec state-plane-protocol 2)."""
+"""Calls to the job routes of a state plane, over `clients.http`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moorage.protocols.jobs.errors import Refused
+
+from ..errors import ConfigurationError, RemoteError, TransportError
+from ..http import DEADLINE_SECONDS, Http, Policy, check_url
 
 if TYPE_CHECKING:
     import httpx
@@ -19,12 +22,7 @@ if TYPE_CHECKING:
 SECRETS = {"webhook": "CLAWSWEEPER_WEBHOOK_SECRET", "operator": "EXACT_REVIEW_OPERATOR_SECRET"}
 """Environment variables of the two keys."""
 
-TIMEOUT_SECONDS = 30.0
-ATTEMPTS = 4
-
-
-class RemoteError(Exception):
-    """The state plane could not be asked, or answered with something that is no answer of the queue."""
+UNSIGNED = "unsigned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,123 +38,108 @@ class Keys:
         source = os.environ if environ is None else environ
         return cls(source.get(SECRETS["webhook"]) or None, source.get(SECRETS["operator"]) or None)
 
-    def of(self, key_id: str) -> bytes:
-        """The secret of a key. Raises `RemoteError` naming the variable that is missing."""
+    def of(self, key_id: str) -> str:
+        """The secret of a key. Raises `ConfigurationError` naming the variable that is missing."""
         value = self.operator if key_id == "operator" else self.webhook
         if value is None:
-            raise RemoteError(f"this call is signed with the {key_id} secret; set {SECRETS[key_id]}")
-        return value.encode()
+            raise ConfigurationError(f"this call is signed with the {key_id} secret; set {SECRETS[key_id]}")
+        return value
 
 
 class Transport:
-    """A client of one state plane. `client` is replaced in tests."""
+    """A client of one state plane. `options` go to `Http`, for tests."""
 
-    def __init__(
-        self,
-        base_url: str,
-        keys: Keys | None = None,
-        *,
-        client: httpx.Client | None = None,
-        now: Callable[[], float] = time.time,
-        nonce: Callable[[], str] = lambda: secrets.token_hex(16),
-    ) -> None:
-        import httpx
-
-        self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS)
-        self._base = base_url.rstrip("/")
+    def __init__(self, base_url: str, keys: Keys | None = None, **options: Any) -> None:
+        self._base = check_url(base_url)
         self._keys = keys or Keys.from_environment()
-        self._now = now
-        self._nonce = nonce
+        self._options = options
+        self._clients: dict[tuple[str, Policy], Http] = {}
 
-    def request(
+    def _client(self, key_id: str | None, policy: Policy) -> Http:
+        key = (key_id or UNSIGNED, policy)
+        if key not in self._clients:
+            # an unsigned call needs no secret, the client's constructor wants one
+            secret = UNSIGNED if key_id is None else self._keys.of(key_id)
+            self._clients[key] = Http(self._base, secret, key_id=key[0], policy=policy, **self._options)
+        return self._clients[key]
+
+    def call(
         self,
-        method: str,
         path: str,
-        body: bytes = b"",
+        body: Mapping[str, Any],
         *,
         key_id: str | None = "webhook",
-        timeout: float | None = None,
-    ) -> httpx.Response:
-        """One signed request; a connection that was refused is tried again, up to four times in all.
+        repeat: bool = True,
+        wait: float = 0,
+    ) -> dict[str, Any]:
+        """Posts a JSON body; the answer's object. Raises `Refused` as the server refused, else `ClientError`.
 
-        Nothing is sent again once the server may have seen it: a claim that was lost on the way back is for the
-        reap, not for a second claim. Raises `RemoteError`.
+        `repeat` False: nothing is sent twice, since the server may have seen it (a claim whose answer is lost is for
+        the reap, not for a second claim). `wait`: seconds that the server may hold the request.
         """
-        import httpx
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
-        retrying = Retrying(
-            retry=retry_if_exception_type((httpx.ConnectError, httpx.ConnectTimeout)),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.2, max=3),
-            reraise=True,
-        )
+        # rounded up, so that the waits of one claim share a client
+        held = DEADLINE_SECONDS + 10 * -(-wait // 10)
+        policy = Policy(deadline=held, attempts=4 if repeat else 1)
         try:
-            response: httpx.Response = retrying(self._send, method, path, body, key_id, timeout)
-        except httpx.HTTPError as error:
-            raise RemoteError(f"{self._base}{path}: {error or type(error).__name__}") from error
-        return response
+            return self._client(key_id, policy).json("POST", path, dict(body), signed=key_id is not None)
+        except RemoteError as error:
+            raise refusal(error.body) or error from None
 
-    def _headers(self, method: str, path: str, body: bytes, key_id: str | None) -> dict[str, str]:
-        headers = {"content-type": "application/json"} if body else {}
-        if key_id is not None:
-            from moorage.protocols.signatures import sign_request
-
-            target, _, query = path.partition("?")
-            headers |= sign_request(
-                method,
-                target.encode(),
-                query.encode(),
-                body,
-                key=self._keys.of(key_id),
-                key_id=key_id,
-                created=int(self._now()),
-                nonce=self._nonce(),
-            )
-        return headers
-
-    def _send(self, method: str, path: str, body: bytes, key_id: str | None, timeout: float | None) -> httpx.Response:
-        return self._client.request(
-            method,
-            self._base + path,
-            content=body,
-            headers=self._headers(method, path, body, key_id),
-            timeout=TIMEOUT_SECONDS if timeout is None else timeout,
-        )
+    def record_text(self, path: str) -> str | None:
+        """The content of a canonical record, None when there is none. Raises `ClientError`."""
+        answer = self._client("webhook", Policy()).request("GET", path, expect=(404,))
+        if answer.status == 404:
+            return None
+        content = answer.json_object().get("content")
+        if not isinstance(content, str):
+            raise RemoteError(answer.status, None, {}, what=f"GET {path}")
+        return content
 
     @contextmanager
     def stream(self, path: str, *, last_event: int) -> Iterator[Iterator[str]]:
-        """The lines of a server-sent event stream from after `last_event`. Raises `RemoteError`."""
+        """The lines of a server-sent event stream from after `last_event`. Raises `ClientError`."""
         import httpx
 
-        headers = self._headers("GET", path, b"", "webhook") | {"last-event-id": str(last_event)}
-        try:
-            with self._client.stream("GET", self._base + path, headers=headers, timeout=None) as response:
-                if response.status_code != 200:
-                    response.read()
-                    raise RemoteError(f"{path} answered {response.status_code}")
-                yield response.iter_lines()
-        except httpx.HTTPError as error:
-            raise RemoteError(f"{self._base}{path}: {error or type(error).__name__}") from error
+        from moorage.protocols.signatures import sign_request
 
-    def call(
-        self, path: str, body: Mapping[str, Any], *, key_id: str | None = "webhook", timeout: float | None = None
-    ) -> dict[str, Any]:
-        """Posts a JSON body; the answer's object. Raises `Refused` as the server refused, else `RemoteError`."""
-        response = self.request("POST", path, json.dumps(body).encode(), key_id=key_id, timeout=timeout)
-        try:
-            answer = response.json()
-        except ValueError:
-            raise RemoteError(f"{path} answered {response.status_code} and no JSON") from None
-        if not isinstance(answer, dict):
-            raise RemoteError(f"{path} answered {response.status_code} and no JSON object")
-        if response.status_code == 200:
-            return answer
-        raise refusal(answer) or RemoteError(f"{path} answered {response.status_code}: {answer.get('error')}")
+        with httpx.Client(timeout=httpx.Timeout(DEADLINE_SECONDS, read=60.0)) as client:
+            request = client.build_request("GET", self._base + path, headers={"last-event-id": str(last_event)})
+            target, _, query = request.url.raw_path.partition(b"?")
+            signed = sign_request(
+                "GET",
+                target,
+                query,
+                b"",
+                key=self._keys.of("webhook").strip().encode(),
+                key_id="webhook",
+                created=int(time.time()),
+                nonce=secrets.token_urlsafe(18),
+            )
+            request.headers.update(signed)
+            try:
+                response = client.send(request, stream=True)
+                try:
+                    if response.status_code != 200:
+                        raise RemoteError(response.status_code, _code(response), {}, what=f"GET {path}")
+                    yield response.iter_lines()
+                finally:
+                    response.close()
+            except httpx.HTTPError as error:
+                raise TransportError(f"GET {self._base}{path}: {type(error).__name__}") from error
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
+        for client in self._clients.values():
+            client.close()
+
+
+def _code(response: httpx.Response) -> str | None:
+    try:
+        value = json.loads(response.read())
+    except ValueError:
+        return None
+    code = value.get("error") if isinstance(value, dict) else None
+    return code if isinstance(code, str) else None
 
 
 def refusal(answer: Mapping[str, Any]) -> Refused | None:

@@ -1,8 +1,8 @@
 """The verbs of the queue over a database and the four interfaces, the same for one file and for a Durable Object.
 
 Everything with an effect is handed in: `transact` runs the steps of an operation in one transaction, `query` those
-that only read, `now` and `draw`
-give time and randomness, the ports see files, and `validate` knows JSON Schema. So nothing here does I/O of its own.
+that only read, `now` and `draw` give time and randomness, the ports see files, and `validate` knows JSON Schema. So
+nothing here does I/O of its own.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ REFUSALS: dict[str, tuple[Exit, int]] = {
     "not-running": (Exit.REFUSED, 409),
     "report-unreadable": (Exit.REFUSED, 400),
     "report-invalid": (Exit.REFUSED, 422),
-    "job-file-missing": (Exit.REFUSED, 500),
+    "job-file-missing": (Exit.REFUSED, 409),
     "already-resolved": (Exit.REFUSED, 409),
     "not-dismissible": (Exit.REFUSED, 400),
     "duplicate": (Exit.DUPLICATE, 409),

@@ -1,5 +1,6 @@
 """Plays the recorded tables of the job rules: every table is a function of `inputs` alone."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -145,8 +146,6 @@ def reserved(inputs: Inputs, _: Case) -> Any:
     answer: dict[str, Any] = {"invalid": bool(found)}
     if found:
         answer |= {"reserved": found, "failureReason": states.FailureReason.REPORT_INVALID.value}
-        import json
-
         report = {"findings": [{"type": name} for name in inputs["findingTypes"]]}
         assert not reports.read_report(json.dumps(report), "analyzer", {}, lambda *_: None).valid
     return answer
@@ -228,8 +227,8 @@ TABLES: dict[str, Callable[[Inputs, Case], Any]] = {
     function.__name__: function
     for function in (
         content_hash, prompt_template_hash, ttl, priority, submit_target, precondition, disable_match, delimiter,
-        render, current_tags, fixer_selection, report_validation, schema_role, report_rows, resolved_entries, reserved,
-        suppression, chain, auto_fix_flag, transitions, supersede,
+        render, current_tags, fixer_selection, report_validation, schema_role, report_rows, resolved_entries,
+        reserved, suppression, chain, auto_fix_flag, transitions, supersede,
     )
 } | {"ids": identifiers}  # fmt: skip
 

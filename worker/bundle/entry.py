@@ -1,5 +1,5 @@
 """The entry that `wrangler.toml` names. Its folder is the import root, so everything else is imported absolutely."""
 
-from moorage.worker.entry import Default, ExactReviewQueue, GithubEtagCache
+from moorage.worker.entry import Default, ExactReviewQueue, GithubEtagCache, JobQueue
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache"]
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue"]

@@ -29,9 +29,9 @@ from types import ModuleType
 from starlette.routing import BaseRoute
 
 from ..routing import Route
-from . import blobs, cursors, health, records, snapshots, state_writer
+from . import blobs, cursors, health, jobs, records, snapshots, state_writer
 
-SUBJECTS: list[ModuleType] = [health, blobs, cursors, records, snapshots, state_writer]
+SUBJECTS: list[ModuleType] = [health, blobs, cursors, records, snapshots, state_writer, jobs]
 
 
 def all_routes() -> Iterator[Route]:

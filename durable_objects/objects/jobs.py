@@ -1,0 +1,222 @@
+"""A job queue shared by many machines: one `JobQueue` object for each name.
+
+The verbs are those of `moorage.protocols.jobs.engine`, the same code as of a local queue. What is of its own here is
+waiting: a blocked claim sleeps in the object and is woken by a submit, and so is a reader of events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from moorage.protocols.jobs import shared, wire
+from moorage.protocols.jobs.engine import JobEngine
+from moorage.protocols.jobs.errors import Refused
+from moorage.protocols.jobs.records import RECORD_PREFIX, RecordName, parse_record
+from moorage.protocols.jobs.routes import WAIT_LIMIT_SECONDS
+from moorage.protocols.wire import Reply, reply
+from moorage.protocols.wire.jobs import wire_refusal
+
+from ..runtime import DurableObject
+from .clock import clock_of
+from .jobs_reports import validate
+from .jobs_store import QueueStorage, StoredCatalogue, StoredSuppressions, StoredTargets, put_targets
+
+log = logging.getLogger("moorage.jobs")
+
+TARGET_VERBS = frozenset(
+    {"submit", "record", "findings", "resolve", "dismiss", "reopen", "findings-prune", "findings-clear"}
+)
+"""Verbs that look a target up, which may be a canonical record of another object."""
+
+NEXT_EXPIRY = """SELECT min(expires_at) AS at FROM state_jobs
+ WHERE status = 'running' AND expires_at IS NOT NULL"""
+
+
+def _log(op: str, detail: Mapping[str, Any]) -> None:
+    log.info("%s", op, extra={"op": op, **{f"job_{key}": value for key, value in detail.items()}})
+
+
+class JobQueue(DurableObject):
+    """See the module. Every method answers with a `Reply`; a refusal is one too."""
+
+    def __init__(self, ctx: Any, env: Any) -> None:
+        super().__init__(ctx, env)
+        self._ctx = ctx
+        self._env = env
+        self._now = clock_of(ctx)
+        self._storage = QueueStorage(ctx.storage)
+        self._catalogue = StoredCatalogue(self._storage)
+        self._waiters: dict[str, asyncio.Future[bool]] = {}
+        self._engine = JobEngine(
+            transact=self._storage.transact,
+            query=self._storage.query,
+            targets=StoredTargets(self._storage),
+            catalogue=self._catalogue,
+            presence=self._catalogue,
+            suppressions=StoredSuppressions(self._storage, self._catalogue.config),
+            config=self._catalogue.config,
+            validate=validate,
+            now=self._now,
+            draw=secrets.token_hex,
+            log=_log,
+        )
+
+    # -- verbs --------------------------------------------------------------------------------------------------
+
+    async def call(self, verb: str, body: dict[str, Any]) -> Reply:
+        """Runs a verb of `moorage.protocols.jobs.wire`; 200 with its answer, or the refusal."""
+        try:
+            engine = self._engine
+            if verb in TARGET_VERBS and (paths := self._record_paths(verb, body)):
+                records = {path: await self._read_record(name) for path, name in paths.items()}
+                engine = replace(engine, targets=StoredTargets(self._storage, records))
+            return reply(wire.call(engine, verb, body, "http"))
+        except Refused as error:
+            return _refused(error)
+        finally:
+            self._wake()
+
+    def _record_paths(self, verb: str, body: Mapping[str, Any]) -> dict[str, RecordName]:
+        """The canonical records that the verb may ask for."""
+        if verb == "submit":
+            paths = [body.get("node")]
+        elif verb == "record":
+            rows = self._storage.rows("SELECT node_id FROM state_jobs WHERE id = ?", str(body.get("id")))
+            paths = [row["node_id"] for row in rows]
+        else:
+            text = "SELECT DISTINCT node_id FROM state_findings WHERE node_id LIKE ?"
+            paths = [row["node_id"] for row in self._storage.rows(text, f"{RECORD_PREFIX}%")]
+        return {path: name for path in paths if isinstance(path, str) and (name := parse_record(path)) is not None}
+
+    async def _read_record(self, name: RecordName) -> str | None:
+        """The live record's text, asked of the object that owns it; None when there is none, or no such object."""
+        namespace = getattr(self._env, "EXACT_REVIEW_QUEUE", None)
+        if namespace is None:
+            return None
+        answer = await namespace.getByName("global").read_record(name.slug, name.section, name.number)
+        content: str | None = answer["value"]["content"] if answer["status"] == 200 else None
+        return content
+
+    async def install(self, body: dict[str, Any]) -> Reply:
+        """Replaces extensions, skills and settings. Queued jobs of what is gone stay: their content is rendered."""
+        return self._store(body, shared.InstallBody, self._catalogue.install, lambda _: self._installed())
+
+    def _installed(self) -> dict[str, Any]:
+        extensions = self._catalogue.all()
+        problems = [f"{extension.id}: {extension.problem}" for extension in extensions if extension.problem]
+        return {"extensions": len(extensions), "problems": problems}
+
+    async def targets(self, body: dict[str, Any]) -> Reply:
+        """Adds, replaces or forgets targets."""
+        return self._store(body, shared.TargetsBody, put_targets, lambda count: {"targets": count})
+
+    async def agent(self, body: dict[str, Any]) -> Reply:
+        """An agent says that it processes the queue."""
+        return self._store(
+            body, shared.AgentBody, self._catalogue.announce, lambda _: {"state": self._catalogue.state()}
+        )
+
+    def _store(
+        self,
+        body: dict[str, Any],
+        kind: type[Any],
+        steps: Callable[[Any], Any],
+        answer: Callable[[Any], dict[str, Any]],
+    ) -> Reply:
+        try:
+            return reply(answer(self._storage.transact(steps(wire.parse(body, kind)))))
+        except Refused as error:
+            return _refused(error)
+
+    # -- waiting ------------------------------------------------------------------------------------------------
+
+    async def claim(self, body: dict[str, Any], token: str) -> Reply:
+        """Claims; with `waitSeconds` waits for a job, woken by whatever changes the queue.
+
+        While it waits, expired jobs are reaped at their expiry, and every `interval` seconds if that is given.
+        `abandon(token)` ends the wait without a claim: a job must not go to a caller who has hung up.
+        """
+        try:
+            wanted: shared.HeldClaimBody = wire.parse(body, shared.HeldClaimBody)
+            deadline = self._now() + int(min(wanted.wait_seconds, WAIT_LIMIT_SECONDS) * 1000)
+            while True:
+                answer = wire.call(self._engine, "claim", {"filter": wanted.filter}, "http")
+                if answer["job"] is not None:
+                    self._wake()
+                    return reply(answer)
+                left = deadline - self._now()
+                if left <= 0 or not await self._sleep(token, min(left, self._until_reap(wanted.interval))):
+                    return reply(answer)
+        except Refused as error:
+            self._wake()
+            return _refused(error)
+
+    def _until_reap(self, interval: int | None) -> int:
+        """Milliseconds to the next moment at which a reap has something to do."""
+        rows = self._storage.rows(NEXT_EXPIRY)
+        expiry = rows[0]["at"]
+        pauses = [WAIT_LIMIT_SECONDS * 1000]
+        if interval is not None:
+            pauses.append(interval * 1000)
+        if expiry is not None:
+            pauses.append(max(1, expiry - self._now() + 1))
+        return min(pauses)
+
+    async def abandon(self, token: str) -> None:
+        """Ends the wait of a caller who has hung up."""
+        waiter = self._waiters.get(token)
+        if waiter is not None:
+            _resolve(waiter, False)
+
+    async def events(self, after: int, wait_seconds: float, token: str) -> Reply:
+        """Events past a number, waiting that long for the first one; `last` is the number to go on from.
+
+        `after` -1 asks for the newest number alone.
+        """
+        if after < 0:
+            rows = self._storage.rows("SELECT coalesce(max(seq), 0) AS seq FROM state_events")
+            return reply({"events": [], "last": rows[0]["seq"]})
+        deadline = self._now() + int(wait_seconds * 1000)
+        while True:
+            found = wire.call(self._engine, "events", {"after": after}, "http")["events"]
+            left = deadline - self._now()
+            if found or left <= 0 or not await self._sleep(token, left):
+                return reply({"events": found, "last": found[-1]["seq"] if found else after})
+
+    async def _sleep(self, token: str, milliseconds: int) -> bool:
+        """Waits for a change, at most that long; False when the caller has hung up."""
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiters[token] = waiter
+        timer = _later(self._ctx, milliseconds / 1000, lambda: _resolve(waiter, True))
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            if self._waiters.get(token) is waiter:
+                del self._waiters[token]
+
+    def _wake(self) -> None:
+        for waiter in list(self._waiters.values()):
+            _resolve(waiter, True)
+
+
+def _resolve(waiter: asyncio.Future[bool], value: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(value)
+
+
+def _later(ctx: Any, seconds: float, callback: Callable[[], object]) -> Any:
+    clock = getattr(ctx, "clock", None)
+    if clock is not None:
+        return clock.call_later(seconds, callback)
+    return asyncio.get_running_loop().call_later(seconds, callback)
+
+
+def _refused(error: Refused) -> Reply:
+    refusal = wire_refusal(error)
+    return {"status": refusal.status, "value": refusal.body()}
