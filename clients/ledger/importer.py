@@ -141,30 +141,34 @@ def load_batch(
     return rules.check_batch(shards, expected_producer) if shards else None
 
 
-def check_history(root: TrustedRoot, batch: rules.Batch) -> None:
+ReadText = Callable[[str], str | None]
+
+
+def check_history(read: ReadText, batch: rules.Batch) -> None:
     """Follows every incoming event's ancestors through the batch and the stored bindings (spec 12.2, rule 10).
 
-    Raises binding-invalid, event-identity-conflict, causal-cycle, and binding-reads beyond 262144 bindings.
+    `read` gives the text of a stored binding, None when there is none. Raises binding-invalid,
+    event-identity-conflict, causal-cycle, and binding-reads beyond 262144 bindings.
     """
     stored: dict[str, str | None] = {}
     reads = 0
 
-    def parent_in_store(event_id: str) -> tuple[bool, str | None]:
+    def parent_in_store(event_id: str) -> str | None:
         nonlocal reads
         if event_id in stored:
-            return True, stored[event_id]
+            return stored[event_id]
         reads += 1
         if reads > rules.MAX_BINDING_READS:
             raise LedgerRefusal("binding-reads", f"an import follows at most {rules.MAX_BINDING_READS} bindings")
-        text = read_text(root, event_binding_path(event_id), MAX_BINDING_BYTES)
-        if text is None:
-            return False, None
-        binding = parse_event_binding(text, event_id)
-        incoming = batch.events.get(event_id)
-        if incoming is not None and incoming.record["semantic_sha256"] != binding.semantic_sha256:
-            raise LedgerConflict("event-identity-conflict", "was imported before with other content", event_id)
-        stored[event_id] = binding.parent
-        return True, binding.parent
+        text = read(event_binding_path(event_id))
+        stored[event_id] = None
+        if text is not None:
+            binding = parse_event_binding(text, event_id)
+            incoming = batch.events.get(event_id)
+            if incoming is not None and incoming.record["semantic_sha256"] != binding.semantic_sha256:
+                raise LedgerConflict("event-identity-conflict", "was imported before with other content", event_id)
+            stored[event_id] = binding.parent
+        return stored[event_id]
 
     for event_id in batch.events:
         parent_in_store(event_id)
@@ -177,7 +181,7 @@ def check_history(root: TrustedRoot, batch: rules.Batch) -> None:
             if at in walk:
                 raise LedgerRefusal("causal-cycle", "events are each other's ancestors", at)
             walk[at] = None
-            at = batch.events[at].parent if at in batch.events else parent_in_store(at)[1]
+            at = batch.events[at].parent if at in batch.events else parent_in_store(at)
         safe.update(walk)
 
 
@@ -218,7 +222,7 @@ def import_shards(
     if batch is None:
         return EMPTY
     with held_lock(root, LOCK, IMPORT_LOCK, waiting):
-        check_history(root, batch)
+        check_history(lambda path: read_text(root, path, MAX_BINDING_BYTES), batch)
         for binding in (*batch.reservations, *batch.completions):
             _check_binding(root, binding)
         for placed in batch.shards:

@@ -23,6 +23,10 @@ class Source(Protocol):
         """Names directly below `folder`, sorted; nothing when it is missing."""
         ...
 
+    def walk(self, folder: str) -> Iterator[str]:
+        """Paths of every object below `folder`, at any depth; nothing when it is missing."""
+        ...
+
     def read(self, path: str, limit: int) -> bytes | None:
         """A whole object, None when missing. Raises byte-limit beyond `limit`."""
         ...
@@ -55,6 +59,15 @@ class FolderSource:
                 raise LedgerRefusal("unsafe-entry", "must be a regular file or a folder", f"{where}/{entry.name}")
             if not entry.name.endswith(".tmp"):
                 yield entry
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """Paths of every file below `folder`, a folder at a time."""
+        for entry in self.list(folder):
+            path = f"{folder}/{entry.name}"
+            if entry.kind == "folder":
+                yield from self.walk(path)
+            else:
+                yield path
 
     def read(self, path: str, limit: int) -> bytes | None:
         """A whole file."""

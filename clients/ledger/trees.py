@@ -63,14 +63,10 @@ def months(source: Source) -> list[str]:
 
 def loose_paths(source: Source, month: str) -> Iterator[str]:
     """Paths of the shards of a month that have files of their own."""
-    for day in _folders(source, f"{EVENTS_ROOT}/{month}"):
-        for repository in _folders(source, day):
-            for component in _folders(source, repository):
-                for entry in source.list(component):
-                    path = f"{component}/{entry.name}"
-                    if not is_shard_path(path):
-                        raise LedgerRefusal("path-syntax", "is no shard", source.where(path))
-                    yield path
+    for path in source.walk(f"{EVENTS_ROOT}/{month}"):
+        if not is_shard_path(path):
+            raise LedgerRefusal("path-syntax", "is no shard", source.where(path))
+        yield path
 
 
 def _payload_digest(source: Source, segment: Segment) -> str | None:

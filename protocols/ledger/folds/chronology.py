@@ -15,9 +15,13 @@ def chronology(event: Event) -> Chronology:
     return seconds, fraction, event.record["phase_seq"], event.event_id
 
 
-def unique(events: Iterable[Event]) -> list[Event]:
-    """The events in chronological order, each once: a spool and a tree may both hold one."""
-    return sorted({event.event_id: event for event in events}.values(), key=chronology)
+def unique(events: Iterable[Event], prefixes: tuple[str, ...] = ("",)) -> list[Event]:
+    """The events whose type has one of `prefixes`, in chronological order, each once.
+
+    A spool and a tree may both hold one event; only what is wanted is held in memory.
+    """
+    wanted = (event for event in events if event.record["event_type"].startswith(prefixes))
+    return sorted({event.event_id: event for event in wanted}.values(), key=chronology)
 
 
 def subject_name(subject: Mapping[str, Any]) -> str:

@@ -25,10 +25,8 @@ def command_states(events: Iterable[Event]) -> dict[str, Any]:
     """
     states: dict[str, Any] = {}
     unreceipted: set[str] = set()
-    for event in unique(events):
+    for event in unique(events, ("command.",)):
         record = event.record
-        if not record["event_type"].startswith("command."):
-            continue
         operation = record["operation_id"]
         state = states.setdefault(
             operation,

@@ -19,7 +19,7 @@ def evidence_graph(events: Iterable[Event]) -> dict[str, Any]:
     claims: dict[str, Any] = {}
     evidence: dict[str, Any] = {}
     edges: set[tuple[str, str, str]] = set()
-    chosen = [event for event in unique(events) if event.record["event_type"].startswith(_CLAIMS)]
+    chosen = unique(events, _CLAIMS)
     known = {event.event_id for event in chosen}
     for event in chosen:
         record = event.record

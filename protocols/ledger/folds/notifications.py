@@ -15,10 +15,8 @@ def notification_deliveries(events: Iterable[Event]) -> dict[str, Any]:
     Delivered stays delivered: a later planned, skipped or failed transition does not undo it.
     """
     deliveries: dict[str, Any] = {}
-    for event in unique(events):
+    for event in unique(events, ("notification.",)):
         record = event.record
-        if not record["event_type"].startswith("notification."):
-            continue
         delivery = deliveries.setdefault(
             record["idempotency_key_sha256"],
             {

@@ -17,8 +17,8 @@ def review_histories(events: Iterable[Event], *, limit: int = DEFAULT_LIMIT) -> 
     history shows. Only the `review` types of numbered subjects count.
     """
     items: dict[str, list[Event]] = {}
-    for event in unique(events):
-        if event.record["event_type"].startswith("review.") and "number" in event.record["subject"]:
+    for event in unique(events, ("review.",)):
+        if "number" in event.record["subject"]:
             items.setdefault(subject_name(event.record["subject"]), []).append(event)
     return {
         name: {

@@ -1,0 +1,205 @@
+"""Publishing shard sets to R2 through the Worker's blob routes (spec action-ledger 13, state-plane-protocol 9).
+
+Below `ledger/v1/` the Worker stores an object once: the same bytes again are fine, others are refused. So the files
+of an import need no lock there. Reservations go first, the shard set's own before all others: of two publishers with
+different sets one is refused before it wrote anything that counts. Payloads follow and are read back, completions
+come last, and readers see nothing before. A publication that was cut off is finished by running it again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from moorage.protocols.ledger.batch import Batch
+from moorage.protocols.ledger.bindings import MAX_BINDING_BYTES, Binding
+from moorage.protocols.ledger.publication import is_binding_path, parse_path_list
+from moorage.protocols.ledger.refusals import LedgerConflict, LedgerRefusal
+from moorage.protocols.ledger.segments import MAX_PAYLOAD_BYTES, Segment
+from moorage.protocols.ledger.shards import MAX_SHARD_BYTES, Shard
+
+from .files import Entry, TrustedRoot
+from .importer import EMPTY, ImportResult, check_history, load_batch
+from .shard_files import replaces_nothing
+
+
+class BlobStore(Protocol):
+    """The Worker's blobs, as publication needs them. Paths lie below `ledger/v1/`."""
+
+    def put(self, path: str, data: bytes) -> bool:
+        """Stores an object once; whether this call made it. Raises LedgerConflict when other bytes are there."""
+        ...
+
+    def get(self, path: str, limit: int) -> bytes | None:
+        """A whole object, None when missing. Raises byte-limit beyond `limit`."""
+        ...
+
+    def get_range(self, path: str, offset: int, size: int) -> bytes | None:
+        """A part of an object, empty past its end; None when missing."""
+        ...
+
+    def walk(self, prefix: str) -> Iterator[str]:
+        """Paths below a folder, in order."""
+        ...
+
+
+class BlobSource:
+    """A ledger tree in R2, for `iter_events`, verification and folds."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store = store
+
+    def list(self, folder: str) -> Iterator[Entry]:
+        """Names directly below `folder`; R2 has no folders, so all paths below are looked at."""
+        last = ""
+        for path in self._store.walk(folder):
+            name, slash, _ = path[len(folder) + 1 :].partition("/")
+            if name != last:
+                last = name
+                yield Entry(name, "folder" if slash else "file")
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """Paths of every object below `folder`."""
+        return self._store.walk(folder)
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """A whole object."""
+        return self._store.get(path, limit)
+
+    def read_range(self, path: str, offset: int, size: int) -> bytes | None:
+        """A part of an object."""
+        return self._store.get_range(path, offset, size)
+
+    def where(self, path: str) -> str:
+        """The path, as an object of the bucket."""
+        return f"r2:{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class PathsResult:
+    """How many blobs a path list made and how many were there already."""
+
+    created: int
+    unchanged: int
+
+
+def _text(data: bytes | None, path: str) -> str | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise LedgerRefusal("utf8", "is not UTF-8", f"r2:{path}") from None
+
+
+def _reader(store: BlobStore) -> Callable[[str], str | None]:
+    return lambda path: _text(store.get(path, MAX_BINDING_BYTES), path)
+
+
+def _put_binding(store: BlobStore, binding: Binding) -> None:
+    try:
+        store.put(binding.path, binding.text.encode())
+    except LedgerConflict:
+        raise LedgerConflict(
+            "binding-conflict", "another publication bound it to something else", f"r2:{binding.path}"
+        ) from None
+
+
+def _put_payload(store: BlobStore, shard: Shard) -> bool:
+    """Stores a shard, or accepts the first writer's bytes when they are replay-equal."""
+    try:
+        return store.put(shard.path, shard.text.encode())
+    except LedgerConflict:
+        _check_payload(store, shard)
+        return False
+
+
+def _check_payload(store: BlobStore, shard: Shard) -> None:
+    found = _text(store.get(shard.path, MAX_SHARD_BYTES), shard.path)
+    if found is None:
+        raise LedgerRefusal("missing", "does not read back", f"r2:{shard.path}")
+    if not replaces_nothing(found, shard):
+        raise LedgerConflict("import-conflict", "already holds different events", f"r2:{shard.path}")
+
+
+def _arbiter_first(binding: Binding) -> tuple[int, str]:
+    kinds = ("/shard-sets/", "/producer-runs/", "/events/")
+    return next(at for at, kind in enumerate(kinds) if kind in binding.path), binding.path
+
+
+def publish_batch(
+    store: BlobStore, batch: Batch, *, progress: Callable[[int, int], None] | None = None
+) -> ImportResult:
+    """Publishes a checked batch; `progress` gets blobs done and blobs in all.
+
+    Raises binding-conflict, import-conflict, event-identity-conflict, causal-cycle: nothing of the batch is visible
+    then that was not before.
+    """
+    read = _reader(store)
+    total, done = len(batch.reservations) + 2 * len(batch.shards) + len(batch.completions), 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
+    check_history(read, batch)
+    for binding in sorted(batch.reservations, key=_arbiter_first):
+        _put_binding(store, binding)
+        advance()
+    # Once more, now that the own edges are durable: of two publishers with opposing parents, the later one sees both.
+    check_history(read, batch)
+    created = 0
+    for placed in batch.shards:
+        created += _put_payload(store, placed.shard)
+        advance()
+    for placed in batch.shards:
+        _check_payload(store, placed.shard)
+        advance()
+    for binding in batch.completions:
+        _put_binding(store, binding)
+        advance()
+    return ImportResult(
+        created,
+        len(batch.shards) - created,
+        tuple(placed.shard.path for placed in batch.shards),
+        tuple(binding.path for binding in batch.reservations),
+        tuple(binding.path for binding in batch.completions),
+    )
+
+
+def publish_tree(
+    store: BlobStore,
+    source: str,
+    *,
+    expected_paths: Sequence[str] | None = None,
+    expected_producer: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ImportResult:
+    """Publishes the shard sets below `source`, or exactly `expected_paths`. Checked before anything is sent."""
+    batch = load_batch(source, expected_paths=expected_paths, expected_producer=expected_producer)
+    return EMPTY if batch is None else publish_batch(store, batch, progress=progress)
+
+
+def publish_paths(store: BlobStore, root: TrustedRoot, path_list: str) -> PathsResult:
+    """Stores exactly the files that a path list names, one blob each (spec 13).
+
+    Order of sending: reservations, shards, completions, so that a cut leaves nothing half visible.
+    """
+    paths = parse_path_list(path_list)
+    created = 0
+    for path in sorted(paths, key=lambda path: ("/completed-shard-sets/" in path, not is_binding_path(path), path)):
+        content = root.read(path, MAX_BINDING_BYTES if is_binding_path(path) else MAX_SHARD_BYTES)
+        if content is None:
+            raise LedgerRefusal("missing", "a listed path is not below the root", root.where(path))
+        created += store.put(path, content.data)
+    return PathsResult(created, len(paths) - created)
+
+
+def publish_segment(store: BlobStore, root: TrustedRoot, segment: Segment) -> bool:
+    """Stores a segment, payload before manifest; whether the manifest is new."""
+    payload = root.read(segment.payload_path, MAX_PAYLOAD_BYTES + MAX_SHARD_BYTES)
+    if payload is None or len(payload.data) != segment.payload_bytes:
+        raise LedgerRefusal("segment-damaged", "its payload is missing or differs", root.where(segment.payload_path))
+    store.put(segment.payload_path, payload.data)
+    return store.put(segment.manifest_path, segment.manifest_text.encode())
