@@ -103,7 +103,8 @@ class _Exchange:
     def __init__(self, request: Request) -> None:
         self.request = request
         loop = asyncio.get_running_loop()
-        self.answer: asyncio.Future[Response] = loop.create_future()
+        self.answered = False
+        self._answer: asyncio.Future[Response] | None = loop.create_future()
         self.over = asyncio.Event()
         self.complete = False
         self.error: BaseException | None = None
@@ -115,6 +116,25 @@ class _Exchange:
         self._turn = asyncio.Lock()
         if self._source is not None:
             self._source.lock()
+
+    def _decide(self, outcome: Response | BaseException) -> None:
+        self.answered = True
+        future = self._answer
+        if future is None or future.done():
+            return
+        if isinstance(outcome, Response):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)
+
+    async def answer(self) -> Response:
+        """Waits for the Response; asked once. It is not kept here, so that one knows when nobody wants it."""
+        future = self._answer
+        assert future is not None
+        try:
+            return await future
+        finally:
+            self._answer = None
 
     async def receive(self) -> dict[str, Any]:
         async with self._turn:
@@ -144,9 +164,9 @@ class _Exchange:
 
     async def _send_body(self, chunk: bytes, more: bool) -> None:
         self.complete = not more
-        if not self.answer.done():
+        if not self.answered:
             streamed = more and self._start is not None and self._start["status"] not in _NULL_BODY
-            self.answer.set_result(self._response(None if streamed else chunk))
+            self._decide(self._response(None if streamed else chunk))
             if not streamed:
                 if not more:
                     self.over.set()
@@ -194,10 +214,8 @@ class _Exchange:
 
     def ended(self, error: BaseException | None) -> None:
         """The application returned or raised."""
-        if not self.answer.done():
-            if error is None:
-                error = RuntimeError("The application did not generate a response")
-            self.answer.set_exception(error)
+        if not self.answered:
+            self._decide(error or RuntimeError("The application did not generate a response"))
         elif not self.complete and not self.over.is_set():
             self.error = error or RuntimeError("The application returned before its response was complete")
         self._chunks.put_nowait(None)
@@ -234,7 +252,7 @@ async def _beside(app: Any, request: Request, env: Any, state: dict[str, Any]) -
         try:
             await app(scope, exchange.receive, exchange.send)
         except Exception as error:
-            if exchange.answer.done():
+            if exchange.answered:
                 if not exchange.over.is_set() or exchange.complete:
                     logger.error("Exception in ASGI application after response started", exc_info=error)
             else:
@@ -249,7 +267,7 @@ async def _beside(app: Any, request: Request, env: Any, state: dict[str, Any]) -
     task = asyncio.ensure_future(run())
     current().wait_until(task)
     try:
-        return await exchange.answer
+        return await exchange.answer()
     except asyncio.CancelledError:
         task.cancel()
         raise
