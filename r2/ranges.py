@@ -38,10 +38,11 @@ class RangeRequest:
         else:
             offset = 0 if self.offset is None else self.offset
             length = size - offset if self.length is None else self.length
-        # a suffix of an empty object is the empty span, which the runtime refuses as it refuses length 0
-        if offset < 0 or offset > size or length <= 0:
+        length = min(length, size - offset)
+        # of an empty object no range can be served, a suffix included
+        if length <= 0:
             raise RangeNotSatisfiable
-        return Span(offset, min(length, size - offset))
+        return Span(offset, length)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ log = logging.getLogger("moorage.r2")
 DIFFERENCES: Final = {
     "empty key": "S3 cannot name it: 10020",
     "etag of large values": (
-        "a value above 16 MiB without a condition is sent in parts, and its etag has the form of a multipart one; "
+        "a value above 12 MiB without a condition is sent in parts, and its etag has the form of a multipart one; "
         "`checksums` then holds only what the writer gave"
     ),
     "listing": (
@@ -322,8 +322,7 @@ class S3Backend:
         place = {"Bucket": self.bucket, "Key": draft.key}
         answer = await self.run(lambda: self.client.create_multipart_upload(**place, **fields))
         place["UploadId"] = answer["UploadId"]
-        running: set[asyncio.Task[tuple[int, str]]] = set()
-        done: list[tuple[int, str]] = []
+        parts: list[asyncio.Task[tuple[int, str]]] = []
 
         async def send(number: int, block: Block) -> tuple[int, str]:
             body = bytes(block)
@@ -333,35 +332,32 @@ class S3Backend:
             )
             return number, answer["ETag"]
 
-        async def each() -> AsyncGenerator[Block, None]:
-            while first:
-                yield first.pop(0)
-            async for block in rest:
-                yield block
+        async def accept(block: Block) -> None:
+            await self.run(lambda: digester.update(block))
+            while len(running := [part for part in parts if not part.done()]) >= PARTS_IN_FLIGHT:
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for part in parts:
+                if part.done():
+                    part.result()  # one that failed ends the upload now
+            parts.append(asyncio.create_task(send(len(parts) + 1, block)))
 
         try:
-            number = 0
-            async with aclosing(each()) as blocks:
-                async for block in blocks:
-                    number += 1
-                    await self.run(lambda block=block: digester.update(block))  # type: ignore[misc]
-                    while len(running) >= PARTS_IN_FLIGHT:
-                        finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                        done += [task.result() for task in finished]
-                    running.add(asyncio.create_task(send(number, block)))
-                    del block
-            for task in running:
-                done.append(await task)
+            while first:
+                await accept(first.pop(0))
+            async for block in rest:
+                await accept(block)
+                del block  # it would stay in memory while the next one is gathered
+            sent = await asyncio.gather(*parts)
             digester.verified()
-            return await self.run(lambda: self._complete(place, sorted(done), version))
+            return await self.run(lambda: self._complete(place, sent, version))
         except BaseException:
-            await self._give_up(place, running)
+            await self._give_up(place, parts)
             raise
 
-    async def _give_up(self, place: dict[str, str], running: Iterable["asyncio.Task[Any]"]) -> None:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    async def _give_up(self, place: dict[str, str], parts: Iterable["asyncio.Task[Any]"]) -> None:
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
         try:
             await self.run(lambda: self.client.abort_multipart_upload(**place))
         except R2Error:

@@ -50,7 +50,9 @@ def was_retried(error: Any) -> bool:
 
 def translated(error: Any) -> R2Error:
     """The bucket's error for a botocore error; InternalError when there is no better one."""
-    if hasattr(error, "response"):
+    from botocore.exceptions import ClientError
+
+    if isinstance(error, ClientError):
         return _BY_CODE.get(code_of(error), InternalError)()
     return InternalError()
 

@@ -25,10 +25,10 @@ class S3Settings:
     read_timeout: float = 60.0
     attempts: int = 4
     """Of one request, the first included; waits between them grow and are jittered (botocore's standard mode)."""
-    single_put: int = 16 * MEBIBYTE
+    single_put: int = 12 * MEBIBYTE
     """Values up to this size are held in memory and sent in one request."""
-    part_size: int = 8 * MEBIBYTE
-    """Of larger values, each part but the last: at least 5 MiB, and at most 10,000 parts make an object."""
+    part_size: int = 6 * MEBIBYTE
+    """Of larger values, each part but the last, at least 5 MiB. About six of these are in memory at once."""
     threads: int = 16
 
     @classmethod
