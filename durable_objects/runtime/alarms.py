@@ -91,9 +91,11 @@ class AlarmSlot:
             (value,),
         )
 
-    def restore(self, value: int) -> None:
-        """Stores raw nanoseconds again, after everything was deleted and the alarm is to stay."""
-        self.set(value // _NANOSECONDS)
+    def restore(self, value: int | None) -> None:
+        """After everything was deleted: stores raw nanoseconds again, or, with None, lets the index know."""
+        self.touched = True
+        if value is not None:
+            self.set(value // _NANOSECONDS)
 
     def before_commit(self) -> tuple[WalFile, ...]:
         """Puts an alarm that is earlier than the index knows into the index; returns what must be synced first."""

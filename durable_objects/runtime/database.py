@@ -145,7 +145,7 @@ class Database:
         """Rolls back what is open, waits for queued syncs and a running checkpoint, and closes the file."""
         if self.connection is None:
             return
-        self.rollback_all()
+        self.rollback_all(ConnectionError("the object's storage was closed"))
         if self._checkpoint is not None:
             await asyncio.wait([self._checkpoint])
         if self.wal is not None:
@@ -316,14 +316,14 @@ class Database:
         self.connection.execute(f"RELEASE {name}")
         self._rolled_back()
 
-    def rollback_all(self) -> None:
-        """Undoes every open transaction."""
+    def rollback_all(self, error: BaseException) -> None:
+        """Undoes every open transaction; whoever waits for durability gets `error`."""
         if self.in_transaction:
             self.implicit, self.explicit = False, 0
             with contextlib.suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
-            self._skip()
             self._rolled_back()
+        self._fail_waiting(error)
 
     def _skip(self) -> None:
         # A transaction that was undone holds no answer back: give its number to the newest one that was committed.
@@ -337,8 +337,8 @@ class Database:
         self.tables.clear()
         self.generation += 1
 
-    def delete_all(self) -> None:
-        """Drops every table, view, index and trigger, in a transaction of its own that the next commit makes durable.
+    def delete_all(self, keep: Callable[[], None]) -> None:
+        """Drops every table, view, index and trigger in a transaction of its own; `keep()` writes what is to stay.
 
         Open cursors are given up first: SQLite locks the tables they read.
         """
@@ -359,6 +359,7 @@ class Database:
                 quoted = name.replace('"', '""')
                 execute(f'DROP {kind} IF EXISTS "{quoted}"')
             self._rolled_back()
+            keep()
             self.commit_implicit()
         finally:
             execute("PRAGMA foreign_keys=ON")

@@ -156,12 +156,13 @@ class Instance:
             return
         self.bond.error = answer or reset_error(error)
         self._end(error)
-        self.database.rollback_all()
-        self.namespace.forget(self)
         answers, self.answers = self.answers, set()
         for waiting in answers:
             if not waiting.done():
                 waiting.set_exception(self.bond.error)
+        if self.database.connection is not None:
+            self.database.rollback_all(self.bond.error)
+        self.namespace.forget(self)
 
     def abort(self, reason: Any = None) -> None:
         """`ctx.abort()`: ends the instance at once; no further line of the running code has an effect outside it."""
@@ -216,12 +217,8 @@ class Instance:
 
     def delete_all(self) -> None:
         """Removes everything the file holds (semantics 8.9)."""
-        keep_alarm = None if self.namespace.delete_all_deletes_alarm else self.alarm.raw()
-        self.database.delete_all()
-        if keep_alarm is not None:
-            self.alarm.restore(keep_alarm)
-        else:
-            self.alarm.touched = True
+        kept = None if self.namespace.delete_all_deletes_alarm else self.alarm.raw()
+        self.database.delete_all(lambda: self.alarm.restore(kept))
 
     # Critical sections.
 
@@ -318,18 +315,16 @@ class Instance:
     def wait_until(self, awaitable: Awaitable[Any]) -> None:
         """Keeps the instance alive until `awaitable` is done; its error is nobody's (semantics 2.5)."""
         self.active += 1
-
-        async def run() -> None:
-            try:
-                await awaitable
-            except Exception as error:
-                _log.warning("waitUntil() work of %s failed: %r", self.id, error)
-            finally:
-                self._done()
-
         turn = gates.current
         section = turn.section if turn is not None and turn.owner is self else None
-        gates.start(self.gate, self, section, run(), self.loop)
+        coroutine = awaitable if inspect.iscoroutine(awaitable) else _await(awaitable)
+
+        def ended(task: "asyncio.Task[Any]") -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _log.warning("waitUntil() work of %s failed: %r", self.id, error)
+            self._done()
+
+        gates.start(self.gate, self, section, coroutine, self.loop).add_done_callback(ended)
 
     # Alarms.
 
@@ -343,7 +338,8 @@ class Instance:
             now = self.clock.now()
             due = value is not None and value // 1_000_000 <= now
             if value is None or (not due and attempts == 0):
-                return True  # removed or moved later since the index was written
+                self.alarm.reconcile()  # it was removed or moved later since the index was written
+                return True
             fired = value if due else None
             self.alarm.firing = fired
             info = AlarmInvocationInfo(attempts, attempts > 0, value // 1_000_000)
@@ -376,6 +372,10 @@ class Instance:
                 ended(AlarmOutcome(retry=True, counted=counted, fired=fired))
 
         self.event(handler, lambda value: value).add_done_callback(done)
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 def _settle(future: "asyncio.Future[Any]", error: BaseException | None) -> None:

@@ -21,7 +21,7 @@ from .runtime import Runtime, RuntimeSettings
 
 T = TypeVar("T")
 
-_SETTLE_ROUNDS = 60
+_SETTLE_ROUNDS = 200
 
 
 class _Timer:

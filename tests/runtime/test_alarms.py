@@ -1,0 +1,162 @@
+"""Alarms: durable, never early, found again after a restart, an eviction, and the loss of the index."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.durable_objects.runtime import DurableObject, Runtime
+from moorage.durable_objects.runtime.testing import ControlledLog, ManualClock, memory_runtime
+
+from .conftest import Make
+
+RAN: list[tuple[str, int, bool]] = []
+
+
+class Alarmed(DurableObject):
+    async def wake(self, moment: int) -> None:
+        await self.ctx.storage.setAlarm(moment)
+
+    async def get(self) -> Any:
+        return await self.ctx.storage.getAlarm()
+
+    async def cancel(self) -> None:
+        await self.ctx.storage.deleteAlarm()
+
+    async def fail(self, times: int) -> None:
+        await self.ctx.storage.put("fail", times)
+
+    async def clear(self) -> None:
+        await self.ctx.storage.deleteAll()
+
+    async def alarm(self, info: Any) -> None:
+        left: int = (await self.ctx.storage.get("fail")) or 0
+        RAN.append((str(self.ctx.id.name), info.retryCount, info.isRetry))
+        if left:
+            await self.ctx.storage.put("fail", left - 1)
+            raise RuntimeError("not yet")
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    RAN.clear()
+
+
+def namespace(runtime: Runtime) -> Any:
+    return runtime.namespaces["w-Alarmed"]
+
+
+async def moved(clock: ManualClock, milliseconds: int) -> None:
+    """Moves the clock with a runtime on disk, whose syncs and opens happen in threads."""
+    await clock.advance(milliseconds)
+    await asyncio.sleep(0.1)
+    await clock.advance(0)
+
+
+async def test_an_alarm_survives_a_restart(on_disk: Make) -> None:
+    clock = ManualClock()
+    runtime = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await namespace(runtime).getByName("a").wake(clock.now() + 60_000)
+    await runtime.close()
+    again = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await moved(clock, 59_999)
+    assert RAN == []
+    await moved(clock, 1)
+    assert RAN == [("a", 0, False)]
+    assert await namespace(again).getByName("a").get() is None
+
+
+async def test_an_alarm_missed_while_down_fires_at_the_start(on_disk: Make) -> None:
+    clock = ManualClock()
+    runtime = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await namespace(runtime).getByName("a").wake(clock.now() + 1000)
+    await runtime.close()
+    later = ManualClock(clock.now() + 10_000_000)
+    await on_disk({"Alarmed": Alarmed}, clock=later)
+    await moved(later, 0)
+    assert RAN == [("a", 0, False)]
+
+
+async def test_a_lost_index_is_read_back_from_the_objects(on_disk: Make, tmp_path: Path) -> None:
+    clock = ManualClock()
+    runtime = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    for number in range(10):
+        await namespace(runtime).getByName(f"o{number}").wake(clock.now() + 1000 + number)
+    await runtime.close()
+    folder = tmp_path / "state" / "do" / "w-Alarmed"
+    for path in folder.glob("alarms.sqlite*"):
+        path.unlink()
+    await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await moved(clock, 5000)
+    assert len(RAN) == 10
+
+
+async def test_an_index_that_is_too_early_does_not_fire_early(on_disk: Make, tmp_path: Path) -> None:
+    clock = ManualClock()
+    runtime = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await namespace(runtime).getByName("a").wake(clock.now() + 100_000)
+    await runtime.close()
+    index = sqlite3.connect(tmp_path / "state" / "do" / "w-Alarmed" / "alarms.sqlite")
+    index.execute("UPDATE _cf_ALARM SET scheduled_time = scheduled_time - 90000 * 1000000")
+    index.commit()
+    index.close()
+    again = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await moved(clock, 20_000)
+    assert RAN == []
+    assert await namespace(again).getByName("a").get() == 1_700_000_100_000
+    await moved(clock, 80_000)
+    assert len(RAN) == 1
+
+
+async def test_the_index_is_synced_before_the_object(on_disk: Make) -> None:
+    log = ControlledLog()
+    order: list[list[str]] = []
+    commit = log.commit
+
+    def recorded(files: Any, done: Any) -> None:
+        order.append([Path(file.path).name for file in files])
+        commit(files, done)
+
+    log.commit = recorded  # type: ignore[method-assign]
+    runtime = await on_disk({"Alarmed": Alarmed}, log=log)
+    await namespace(runtime).getByName("a").wake(4_102_444_800_000)
+    with_alarm = [names for names in order if len(names) == 2]
+    assert with_alarm
+    assert with_alarm[0][0] == "alarms.sqlite-wal"
+
+
+async def test_alarms_of_many_objects_fire_in_order(in_memory: Make) -> None:
+    runtime = await in_memory({"Alarmed": Alarmed})
+    clock: Any = runtime.clock
+    for number in reversed(range(50)):
+        await namespace(runtime).getByName(f"o{number:02d}").wake(clock.now() + 1000 + number * 10)
+    await clock.advance(30_000)
+    assert [name for name, _, _ in RAN] == [f"o{number:02d}" for number in range(50)]
+
+
+async def test_retries_are_counted_and_given_up(in_memory: Make) -> None:
+    runtime = await in_memory({"Alarmed": Alarmed})
+    clock: Any = runtime.clock
+    stub = namespace(runtime).getByName("a")
+    await stub.fail(100)
+    await stub.wake(clock.now() + 10)
+    await clock.advance(400_000)
+    assert RAN == [("a", number, number > 0) for number in range(7)]
+    assert await clock.run_until(stub.get()) is None
+
+
+async def test_delete_all_takes_the_alarm_along_or_keeps_it() -> None:
+    for takes in (True, False):
+        RAN.clear()
+        runtime = memory_runtime()
+        made = runtime.namespace("w-Alarmed", Alarmed, delete_all_deletes_alarm=takes)
+        await runtime.start()
+        clock: Any = runtime.clock
+        stub = made.getByName("a")
+        await stub.wake(clock.now() + 1000)
+        await stub.clear()
+        await clock.advance(5000)
+        assert len(RAN) == (0 if takes else 1)
+        await runtime.close()
