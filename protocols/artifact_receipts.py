@@ -1,7 +1,7 @@
 """Rules of the artifact receipts: what names one, what it says, and when an object may go.
 
-Spec state-plane-protocol 8; vectors `artifact-receipts/*`. A receipt binds the digest of a stored bundle to exactly one producer
-run, item and lease; there is no partial or newest match.
+Spec state-plane-protocol 8; vectors `artifact-receipts/*`. A receipt binds the digest of a stored bundle to
+exactly one producer run, item and lease; there is no partial or newest match.
 """
 
 import re
@@ -90,7 +90,9 @@ def _text(value: Any) -> str:
 
 
 def parse_tuple(members: Mapping[str, Any]) -> ReceiptTuple | None:
-    """The six members, spaces trimmed and numbers lenient (`artifact-receipts/lenient-forms`); None when one is malformed."""
+    """The six members, spaces trimmed and numbers lenient (`artifact-receipts/lenient-forms`); None when one is
+    malformed.
+    """
     run, name, item = (_text(members.get(key)) for key in ("producer_run_id", "artifact_name", "canonical_item_key"))
     attempt, revision, version = (
         to_safe_integer(members.get(key, ABSENT), minimum=1)

@@ -1,7 +1,7 @@
 """Rules of the conditional-read cache: which reads have a place in it, under which key, and what may be stored.
 
-Spec state-plane-protocol 7; vectors `etag-cache/*`. A lookup gives out an etag and a digest only; the body leaves the cache
-after the code host has answered 304 to that etag.
+Spec state-plane-protocol 7; vectors `etag-cache/*`. A lookup gives out an etag and a digest only; the body leaves
+the cache after the code host has answered 304 to that etag.
 """
 
 import hashlib
@@ -42,7 +42,9 @@ _SHAPES: Final[Mapping[str, tuple[tuple[re.Pattern[str], bool], ...]]] = {
     "dashboard": ((re.compile(r"/actions/runs(?:/[0-9]+/jobs)?/?"), True),),
 }
 # WHATWG URL: the path and the query leave other characters as they are
-_PATH_SAFE: Final = frozenset(b"!$%&'()*+,-./:;=@[]\\^_|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_PATH_SAFE: Final = frozenset(
+    b"!$%&'()*+,-./:;=@[]\\^_|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,10 @@ CREATE TABLE IF NOT EXISTS exact_review_artifact_receipts (
   PRIMARY KEY (producer_run_id, producer_run_attempt, artifact_name, canonical_item_key, lease_revision,
     protocol_version)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS exact_review_artifact_receipts_expiry ON exact_review_artifact_receipts (expires_at, digest);
-CREATE INDEX IF NOT EXISTS exact_review_artifact_receipts_digest ON exact_review_artifact_receipts (digest, expires_at);
+CREATE INDEX IF NOT EXISTS exact_review_artifact_receipts_expiry
+  ON exact_review_artifact_receipts (expires_at, digest);
+CREATE INDEX IF NOT EXISTS exact_review_artifact_receipts_digest
+  ON exact_review_artifact_receipts (digest, expires_at);
 CREATE TABLE IF NOT EXISTS exact_review_artifact_cache_meta (
   singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
   prune_cursor TEXT
@@ -113,8 +115,10 @@ class ArtifactReceiptStore:
             raise ArtifactReceiptImmutableConflict
         receipt = Receipt(name, stored, present.created_at if present else now, now + rules.RETENTION_MS)
         self._sql.exec(
-            "INSERT OR REPLACE INTO exact_review_artifact_receipts (producer_run_id, producer_run_attempt, artifact_name,"
-            " canonical_item_key, lease_revision, protocol_version, digest, bytes, object_key, created_at, expires_at)"
+            "INSERT OR REPLACE INTO exact_review_artifact_receipts (producer_run_id, producer_run_attempt,"
+            " artifact_name,"
+            " canonical_item_key, lease_revision, protocol_version, digest, bytes, object_key, created_at,"
+            " expires_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *name.columns(),
             stored.digest,

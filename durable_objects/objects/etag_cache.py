@@ -11,6 +11,7 @@ from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.etag_cache import InvalidGithubEtagCacheKey, InvalidGithubEtagConfirmation
 
 from ..runtime import DurableObject
+from .clock import clock_of
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS github_etag_response_cache_v1 (
@@ -59,13 +60,17 @@ class EtagCacheStore:
             return None
         self._clean(now)
         rows = self._sql.exec(
-            f"SELECT {_ENTRY} FROM github_etag_response_cache_v1 WHERE cache_key = ? AND expires_at > ?", key.text, now
+            f"SELECT {_ENTRY} FROM github_etag_response_cache_v1 WHERE cache_key = ? AND expires_at > ?",
+            key.text,
+            now,
         ).toArray()
         self._count("cache_hit" if rows else "cache_miss", key, now)
         return _entry(rows[0]) if rows else None
 
     def store200(self, members: Mapping[str, Any], now: int) -> dict[str, Any]:
-        """Stores a fresh response whole: `{ok, stored, entry}`, or `stored: false` with the reason; `ok: false` for a bad key."""
+        """Stores a fresh response whole: `{ok, stored, entry}`, or `stored: false` with the reason; `ok: false`
+        for a bad key.
+        """
         key = rules.parse_key(members)
         if key is None:
             return {"ok": False, "error": InvalidGithubEtagCacheKey.code, "status": 400}
@@ -100,7 +105,9 @@ class EtagCacheStore:
         return {"ok": True, "stored": True, "entry": _times(response.etag, response.digest, now, now)}
 
     def confirm304(self, members: Mapping[str, Any], now: int) -> dict[str, Any]:
-        """The body, after the code host's 304: `{ok, confirmed, body, entry}`; etag and digest must be the entry's."""
+        """The body, after the code host's 304: `{ok, confirmed, body, entry}`; etag and digest must be the
+        entry's.
+        """
         key, etag = rules.parse_key(members), rules.parse_etag(members.get("etag"))
         digest = rules.parse_digest(members.get("body_digest"))
         if key is None or etag is None or digest is None:
@@ -203,21 +210,22 @@ class GithubEtagCache(DurableObject):
 
     def __init__(self, ctx: Any, env: Any) -> None:
         super().__init__(ctx, env)
+        self.now = clock_of(ctx)
         limit = getattr(env, "GITHUB_ETAG_CACHE_MAX_BODY_BYTES", None)
-        self.store_ = EtagCacheStore(ctx.storage, int(limit) if limit else rules.DEFAULT_MAX_BODY_BYTES)
+        self.entries = EtagCacheStore(ctx.storage, int(limit) if limit else rules.DEFAULT_MAX_BODY_BYTES)
 
     @wire_method
     def lookup(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, hit, entry}`. Refuses: invalid_github_etag_cache_key."""
         if rules.parse_key(members) is None:
             raise InvalidGithubEtagCacheKey
-        entry = self.store_.lookup(members, _now(self))
+        entry = self.entries.lookup(members, self.now())
         return reply({"ok": True, "hit": entry is not None, "entry": entry})
 
     @wire_method
     def store(self, members: dict[str, Any]) -> Reply:
         """201 when stored, 200 with a reason when not. Refuses: invalid_github_etag_cache_key."""
-        result = self.store_.store200(members, _now(self))
+        result = self.entries.store200(members, self.now())
         if not result["ok"]:
             raise InvalidGithubEtagCacheKey
         return reply(result, 201 if result["stored"] else 200)
@@ -225,7 +233,7 @@ class GithubEtagCache(DurableObject):
     @wire_method
     def confirm(self, members: dict[str, Any]) -> Reply:
         """200 with the body or the reason. Refuses: invalid_github_etag_confirmation."""
-        result = self.store_.confirm304(members, _now(self))
+        result = self.entries.confirm304(members, self.now())
         if not result["ok"]:
             raise InvalidGithubEtagConfirmation
         return reply(result)

@@ -11,8 +11,11 @@ store.
 from typing import Any
 
 from ..runtime import DurableObject
+from .artifact_receipts import ArtifactReceiptMethods, ArtifactReceiptStore
 from .clock import clock_of
+from .codehost.configured import configured_code_host
 from .cursors import CursorMethods, CursorStore
+from .queue.service import ReviewQueueMethods
 from .records import RecordMethods, Records
 from .snapshot_uploads import SnapshotUploadMethods, SnapshotUploads
 from .snapshots import Snapshots
@@ -41,6 +44,8 @@ class ExactReviewQueue(
     RecordMethods,
     SnapshotUploadMethods,
     StateWriterMethods,
+    ArtifactReceiptMethods,
+    ReviewQueueMethods,
     DurableObject,
 ):
     """See the module. Tables are made, and upgraded, at construction."""
@@ -55,3 +60,9 @@ class ExactReviewQueue(
         self.snapshots = Snapshots(ctx.storage)
         self.snapshot_uploads = SnapshotUploads(ctx.storage, now)
         self.state_writer = StateWriter(ctx.storage, now, terms_of(env))
+        self.artifact_receipts = ArtifactReceiptStore(ctx.storage, getattr(env, "STATE_SNAPSHOTS", None))
+        self.open_queue(ctx, env, now, configured_code_host(env, now))
+
+    async def alarm(self, info: Any = None) -> None:
+        """What is due by itself: everything of the review queue."""
+        await self.run_alarm()

@@ -1,7 +1,7 @@
 """Command intakes, their watermarks and receipts, and the durable revision of every item.
 
-Spec state-plane-protocol 6, state-plane-storage 2.2. Rules: `moorage.protocols.intake`. Nothing acts on a command before
-`admit` has returned.
+Spec state-plane-protocol 6, state-plane-storage 2.2. Rules: `moorage.protocols.intake`. Nothing acts on a command
+before `admit` has returned.
 """
 
 from typing import Any
@@ -77,7 +77,8 @@ class CommandIntakeStore:
     def admit(self, members: Any, now: int) -> dict[str, Any] | None:
         """Keeps the version that `members` describe; None when they describe none.
 
-        `{accepted, deduped, commandVersionId[, bayJourneyDeliveryId]}`, or `{accepted: false, reason, commandVersionId}`.
+        `{accepted, deduped, commandVersionId[, bayJourneyDeliveryId]}`, or `{accepted: false, reason,
+        commandVersionId}`.
         """
         try:
             intake = parse_intake(members)
@@ -91,9 +92,7 @@ class CommandIntakeStore:
 
     def _admit(self, intake: CommandIntake, now: int) -> dict[str, Any]:
         version = intake.command_version_id
-        found = rules.admit(
-            self.receipt(version), self.watermark(intake.comment_key), intake.updated_at, version
-        )
+        found = rules.admit(self.receipt(version), self.watermark(intake.comment_key), intake.updated_at, version)
         if not found.accepted:
             if found.stored_detail is not None:
                 self._put_receipt(intake, "rejected", found.stored_detail.value, now)
@@ -102,7 +101,8 @@ class CommandIntakeStore:
             self._insert(intake, found, now)
         answer: dict[str, Any] = {"accepted": True, "deduped": found.deduped, "commandVersionId": version}
         journey = self._rows(
-            "SELECT bay_journey_delivery_id FROM exact_review_command_bay_journeys WHERE command_version_id = ?", version
+            "SELECT bay_journey_delivery_id FROM exact_review_command_bay_journeys WHERE command_version_id = ?",
+            version,
         )
         if journey:
             answer["bayJourneyDeliveryId"] = journey[0]["bay_journey_delivery_id"]
@@ -151,7 +151,8 @@ class CommandIntakeStore:
     def next_attempt_at(self) -> int | None:
         """When the next version is due, or None when there is none."""
         rows = self._rows(
-            "SELECT next_attempt_at FROM exact_review_command_intakes ORDER BY next_attempt_at, command_version_id LIMIT 1"
+            "SELECT next_attempt_at FROM exact_review_command_intakes ORDER BY next_attempt_at,"
+            " command_version_id LIMIT 1"
         )
         return rows[0]["next_attempt_at"] if rows else None
 
@@ -163,7 +164,9 @@ class CommandIntakeStore:
         )
 
     def mark_verified(self, record: IntakeRecord, now: int) -> bool:
-        """The code host has confirmed this version: it takes the watermark and ends its siblings. False when it came too late."""
+        """The code host has confirmed this version: it takes the watermark and ends its siblings. False when it
+        came too late.
+        """
 
         def write() -> bool:
             intake = record.intake
@@ -178,8 +181,10 @@ class CommandIntakeStore:
         return self._storage.transactionSync(write)  # type: ignore[no-any-return]
 
     def advance(self, version_id: str, stage: Stage, now: int, verified: Decision) -> None:
-        """Moves a version to `stage`, due at once, with a fresh count of attempts; an unknown version is left alone."""
-        record = self._get(version_id)
+        """Moves a version to `stage`, due at once, with a fresh count of attempts; an unknown version is left
+        alone.
+        """
+        record = self.get(version_id)
         if record is not None:
             self._put(
                 msgspec.structs.replace(
@@ -190,7 +195,9 @@ class CommandIntakeStore:
     def defer(
         self, record: IntakeRecord, now: int, detail: str, retry_at: int | None = None, counted: bool = True
     ) -> None:
-        """Tries the version again later; its pending receipt shows the cause. `counted` false: no failure of its own."""
+        """Tries the version again later; its pending receipt shows the cause. `counted` false: no failure of its
+        own.
+        """
         self._defer(record, now, detail, retry_at, counted, back=False)
 
     def retry_verification(self, record: IntakeRecord, now: int, detail: str) -> None:
@@ -203,7 +210,7 @@ class CommandIntakeStore:
         version = record.intake.command_version_id
 
         def write() -> None:
-            stored = self._get(version)
+            stored = self.get(version)
             if stored is None:
                 return
             attempts = stored.attempts + counted
@@ -214,7 +221,8 @@ class CommandIntakeStore:
                 changed = msgspec.structs.replace(changed, stage="verify_pending", verified_decision=msgspec.UNSET)
             self._put(changed)
             self._sql.exec(
-                "UPDATE exact_review_command_receipts SET detail = ? WHERE command_version_id = ? AND outcome = 'pending'",
+                "UPDATE exact_review_command_receipts SET detail = ? WHERE command_version_id = ? AND outcome ="
+                " 'pending'",
                 detail[: rules.MAX_DETAIL],
                 version,
             )
@@ -222,7 +230,9 @@ class CommandIntakeStore:
         self._storage.transactionSync(write)
 
     def finish(self, version_id: str, outcome: Outcome, now: int, detail: str | None) -> None:
-        """Ends a version: its receipt becomes terminal, its intake goes. A terminal receipt is never changed again."""
+        """Ends a version: its receipt becomes terminal, its intake goes. A terminal receipt is never changed
+        again.
+        """
 
         def write() -> None:
             self._sql.exec(
@@ -250,7 +260,8 @@ class CommandIntakeStore:
             )
             for row in gone:
                 self._sql.exec(
-                    "DELETE FROM exact_review_command_bay_journeys WHERE command_version_id = ?", row["command_version_id"]
+                    "DELETE FROM exact_review_command_bay_journeys WHERE command_version_id = ?",
+                    row["command_version_id"],
                 )
 
     def allocate_revision(self, item_key: str, minimum: int = 1, retained: int = 0) -> int:
@@ -264,8 +275,11 @@ class CommandIntakeStore:
     def _rows(self, text: str, *bindings: Any) -> list[dict[str, Any]]:
         return self._sql.exec(text, *bindings).toArray()  # type: ignore[no-any-return]
 
-    def _get(self, version_id: str) -> IntakeRecord | None:
-        rows = self._rows("SELECT record_json FROM exact_review_command_intakes WHERE command_version_id = ?", version_id)
+    def get(self, version_id: str) -> IntakeRecord | None:
+        """An admitted version that has not ended, or None."""
+        rows = self._rows(
+            "SELECT record_json FROM exact_review_command_intakes WHERE command_version_id = ?", version_id
+        )
         return _decoder.decode(rows[0]["record_json"]) if rows else None
 
     def _put(self, record: IntakeRecord) -> None:

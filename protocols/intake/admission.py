@@ -1,6 +1,7 @@
 """Which comment versions are admitted, which one counts, and how long a failing one waits.
 
-Spec state-plane-protocol 6. All outcomes of admission are one table of (what is known) to (what to write, what to say).
+Spec state-plane-protocol 6. All outcomes of admission are one table of (what is known) to (what to write, what to
+say).
 """
 
 from dataclasses import dataclass
@@ -59,8 +60,8 @@ class Watermark:
 class Admission:
     """What to do with a version.
 
-    `reason` is what a refused request hears; `stored_detail` is the receipt that a first refusal leaves; `supersede` ends the
-    comment's older pending versions; `raise_watermark` makes this one the newest.
+    `reason` is what a refused request hears; `stored_detail` is the receipt that a first refusal leaves;
+    `supersede` ends the comment's older pending versions; `raise_watermark` makes this one the newest.
     """
 
     accepted: bool

@@ -1,7 +1,7 @@
 """One version of a command comment: its immutable identity and its form.
 
-Spec state-plane-protocol 6; vectors `command-intake/*`. The identity is comment id, update time and body digest, and nothing else
-(`command-intake/command-id-ignores-the-repository`).
+Spec state-plane-protocol 6; vectors `command-intake/*`. The identity is comment id, update time and body digest,
+and nothing else (`command-intake/command-id-ignores-the-repository`).
 """
 
 import re
@@ -89,9 +89,15 @@ def parse_intake(members: Any) -> CommandIntake:
     if updated is None:
         raise InvalidIntake("sourceCommentUpdatedAt must be an ISO 8601 time")
     digest = members.get("commandBodyDigest")
-    _must(isinstance(digest, str) and bool(_DIGEST.fullmatch(digest)), "commandBodyDigest must be 64 lower-case hex digits")
+    _must(
+        isinstance(digest, str) and bool(_DIGEST.fullmatch(digest)),
+        "commandBodyDigest must be 64 lower-case hex digits",
+    )
     origin = members.get("commandOrigin")
-    _must(isinstance(origin, str) and origin in COMMAND_ORIGINS, "commandOrigin must be hosted_webhook or comment_router")
+    _must(
+        isinstance(origin, str) and origin in COMMAND_ORIGINS,
+        "commandOrigin must be hosted_webhook or comment_router",
+    )
     identity = version_id(comment, updated, str(digest))
     _must(members.get("commandVersionId") == identity, "commandVersionId must follow from comment, time and digest")
     decision = _parse_decision(members.get("decision"), members, identity)

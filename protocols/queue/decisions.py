@@ -1,8 +1,9 @@
 """A decision: what is to be reviewed or published, and why. Its form, its key, and what may not be in it.
 
-Spec state-plane-protocol 11.1. Parsing is lenient where the reference is (`exact-review-enqueue/lenient-decisions`): spaces around
-names, numbers as text, any truthy `supersedesInProgress`, unknown members dropped. A member that is present with a bad
-value makes the whole decision invalid.
+Spec state-plane-protocol 11.1. Parsing is lenient where the reference is
+(`exact-review-enqueue/lenient-decisions`): spaces around names, numbers as text, any truthy
+`supersedesInProgress`, unknown members dropped. A member that is present with a bad value makes the whole
+decision invalid.
 """
 
 import math
@@ -144,8 +145,12 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def revision_key(item_key: str) -> str:
-    """The key of an item's durable revision counter: lower case, without `@publish:…` (spec section 6)."""
-    return item_key.partition("@publish:")[0].lower()
+    """The key of an item's durable revision counter: without `@publish:…`.
+
+    Spec section 6 has it in lower case; the recordings count each spelling of a repository on its own
+    (`exact-review-enqueue/repository-case`), as the queue keeps an item for each.
+    """
+    return item_key.partition("@publish:")[0]
 
 
 def utf16_units(text: str) -> int:
@@ -306,14 +311,18 @@ def _parse_publication(value: Any, decision: Decision) -> Publication:
     counters = {}
     for name in ("leaseRevision", "claimGeneration"):
         raw = value.get(name)
-        counters[name] = None if raw is None and version == 1 else _checked(name, _positive, ABSENT if raw is None else raw)
+        counters[name] = (
+            None if raw is None and version == 1 else _checked(name, _positive, ABSENT if raw is None else raw)
+        )
     outcomes = {name: _checked(name, _boolean, value.get(name)) for name in _OUTCOMES}
     if sum(outcomes.values()) != 1:
         raise InvalidDecision(f"exactly one of {', '.join(_OUTCOMES)} must be true")
     producer = parse_decision(value.get("producerDecision"))
     same = ("target_repo", "target_branch", "item_number", "item_kind", "source_event")
     if producer.publication is not UNSET or any(getattr(producer, name) != getattr(decision, name) for name in same):
-        raise InvalidDecision("producerDecision must be a review of the same repository, branch, number, kind and event")
+        raise InvalidDecision(
+            "producerDecision must be a review of the same repository, branch, number, kind and event"
+        )
     lifecycle = _parse_lifecycle(value["directLifecycle"]) if value.get("directLifecycle") is not None else UNSET
     return Publication(
         artifact_name=value["artifactName"],

@@ -181,6 +181,8 @@ class _Replay:
     async def _repeat(self, step: Mapping[str, Any]) -> None:
         for index in range(step["from"], step["to"] + 1):
             self.scope.variables["i"] = index
+            # requests one after another do not share a millisecond
+            await self.plane.clock.advance(1)
             try:
                 await self._http(step)
             except Mismatch as mismatch:
@@ -202,7 +204,7 @@ class _Replay:
         await self.plane.advance(step["ms"])
 
     async def _clock(self, step: Mapping[str, Any]) -> None:
-        await self.plane.advance(step["advance_ms"])
+        await self.plane.jump(step["advance_ms"])
 
     async def _github(self, step: Mapping[str, Any]) -> None:
         self.github.update(step["routes"])

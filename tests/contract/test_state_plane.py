@@ -16,7 +16,17 @@ from tests.support.plane import Plane
 from tests.support.templates import Mismatch, Scope
 
 VECTORS = Path(__file__).parent.parent / "vectors"
-AREAS = ("auth", "blobs", "cursors")
+AREAS = (
+    "auth",
+    "blobs",
+    "cursors",
+    "artifact-receipts",
+    "command-intake",
+    "etag-cache",
+    "exact-review-enqueue",
+    "exact-review-lease",
+    "exact-review-publication",
+)
 
 
 def sequences(area: str) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,6 @@
-"""The synchronous part of `ctx.storage` over a plain sqlite3 connection: what a store class needs, and nothing else."""
+"""The synchronous part of `ctx.storage` over a plain sqlite3 connection: what a store class needs, and nothing
+else.
+"""
 
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -63,7 +63,7 @@ def test_revisions_of_an_item_only_grow(requests: list[tuple[str, int]]) -> None
     last: dict[str, int] = {}
     for key, minimum in requests:
         revision = store.allocate_revision(key, minimum)
-        item = key.partition("@")[0].lower()
+        item = key.partition("@")[0]
         assert revision >= minimum
         assert revision > last.get(item, 0)
         last[item] = revision

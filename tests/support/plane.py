@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from moorage.durable_objects.objects.etag_cache import GithubEtagCache
 from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
 from moorage.durable_objects.runtime.testing import ManualClock, memory_runtime, settle
 from moorage.r2.backends.memory import MemoryBackend
@@ -59,7 +60,10 @@ class Plane:
         self.clock = ManualClock(start_ms)
         self.runtime = memory_runtime(clock=self.clock)
         self.env = SimpleNamespace(
-            CLAWSWEEPER_WEBHOOK_SECRET=WEBHOOK_SECRET, EXACT_REVIEW_OPERATOR_SECRET=OPERATOR_SECRET
+            CLAWSWEEPER_WEBHOOK_SECRET=WEBHOOK_SECRET,
+            EXACT_REVIEW_OPERATOR_SECRET=OPERATOR_SECRET,
+            # the recordings were made with this cap
+            GITHUB_ETAG_CACHE_MAX_BODY_BYTES="131072",
         )
         for name, value in (variables or {}).items():
             if value is None:
@@ -77,6 +81,7 @@ class Plane:
             self.env.EXACT_REVIEW_QUEUE = self.runtime.namespace(
                 "state-plane-ExactReviewQueue", ExactReviewQueue, self.env
             )
+        self.env.GITHUB_ETAG_CACHE = self.runtime.namespace("state-plane-GithubEtagCache", GithubEtagCache, self.env)
         await self.runtime.start()
         return self
 
@@ -107,6 +112,12 @@ class Plane:
     async def advance(self, milliseconds: int) -> None:
         """Moves the clock on; alarms that are due have run when it returns."""
         await self.clock.advance(milliseconds)
+        await self.settle()
+
+    async def jump(self, milliseconds: int) -> None:
+        """Moves the clock on at once, as a server's test hook does: what fell due on the way runs now, late."""
+        self.clock._now += milliseconds
+        await self.clock.advance(0)
         await self.settle()
 
     async def until(self, look: Callable[[], Any], limit_ms: int) -> Any:

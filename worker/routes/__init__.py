@@ -29,9 +29,39 @@ from types import ModuleType
 from starlette.routing import BaseRoute
 
 from ..routing import Route
-from . import blobs, cursors, health, jobs, records, snapshots, state_writer
+from . import (
+    artifact_receipts,
+    blobs,
+    cursors,
+    dead_letters,
+    etag_cache,
+    health,
+    intake,
+    jobs,
+    publication,
+    queue,
+    records,
+    snapshots,
+    state_writer,
+    webhook,
+)
 
-SUBJECTS: list[ModuleType] = [health, blobs, cursors, records, snapshots, state_writer, jobs]
+SUBJECTS: list[ModuleType] = [
+    health,
+    blobs,
+    cursors,
+    records,
+    snapshots,
+    state_writer,
+    jobs,
+    queue,
+    intake,
+    etag_cache,
+    artifact_receipts,
+    publication,
+    dead_letters,
+    webhook,
+]
 
 
 def all_routes() -> Iterator[Route]:

@@ -1,0 +1,53 @@
+"""How long things wait before they are tried again. Randomness comes in as a number in [0, 1)."""
+
+from typing import Final
+
+REVIEW_FIRST_MS: Final = 30_000
+REVIEW_MAX_MS: Final = 5 * 60_000
+PUBLICATION_FIRST_MS: Final = 60_000
+PUBLICATION_MAX_MS: Final = 60 * 60_000
+DEFERRED_MS: Final = 5 * 60_000
+OUTAGE_FIRST_MS: Final = 30_000
+OUTAGE_MAX_MS: Final = 5 * 60_000
+PARKED_RECOVERY_MS: Final = (5 * 60_000, 10 * 60_000, 20 * 60_000)
+MAX_RETRY_AHEAD_MS: Final = 2 * 60 * 60_000
+
+
+def fnv1a(text: str) -> int:
+    """The 32-bit FNV-1a hash over the UTF-16 units of `text` (offset 2166136261, prime 16777619)."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    value = 2166136261
+    for index in range(0, len(data), 2):
+        value = ((value ^ (data[index] << 8 | data[index + 1])) * 16777619) & 0xFFFFFFFF
+    return value
+
+
+def spread(delay: int, unit: float) -> int:
+    """`delay` between 0.75 and 1.5 of its value, so that what failed together does not return together."""
+    return int(delay * (0.75 + 0.75 * unit))
+
+
+def _doubling(first: int, most: int, attempt: int) -> int:
+    return min(first << min(max(attempt, 1) - 1, 20), most)
+
+
+def review_delay(attempt: int, unit: float) -> int:
+    """After the n-th failure of a review: 30 s x 2^(n-1), at most 5 min, spread."""
+    return spread(_doubling(REVIEW_FIRST_MS, REVIEW_MAX_MS, attempt), unit)
+
+
+def publication_delay(item_key: str, attempt: int) -> int:
+    """After the n-th failure of a publication: 60 s x 2^(n-1), at most 1 h, with a spread that item and
+    attempt fix."""
+    unit = fnv1a(f"{item_key}:{attempt}") / 2**32
+    return spread(_doubling(PUBLICATION_FIRST_MS, PUBLICATION_MAX_MS, attempt), unit)
+
+
+def outage_delay(failures: int, unit: float) -> int:
+    """Before the dispatcher tries again after the n-th failure in a row: 30 s x 2^(n-1), at most 5 min, spread."""
+    return spread(_doubling(OUTAGE_FIRST_MS, OUTAGE_MAX_MS, failures), unit)
+
+
+def parked_recovery(recoveries: int) -> int | None:
+    """How long a review that failed too often stays parked: 5, 10, 20 min; None after the third recovery."""
+    return PARKED_RECOVERY_MS[recoveries] if recoveries < len(PARKED_RECOVERY_MS) else None
