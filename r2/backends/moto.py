@@ -20,7 +20,7 @@ from .s3_settings import S3Settings
 DIFFERENCES: Final = {
     **S3_DIFFERENCES,
     "durability": "everything is lost when the last bucket is closed",
-    "checks": "moto verifies neither checksums nor signatures and expires nothing",
+    "checks": "moto verifies neither checksums nor signatures, expires nothing, and takes no key with a line end",
 }
 
 _REGION: Final = "us-east-1"

@@ -15,7 +15,7 @@ from typing import Any
 from moorage.r2 import Bucket, R2Error, R2ObjectBody, RangeError, open_bucket
 
 from .r2_rules import Difference, rule_for
-from .r2_values import Headers, JavaScriptOnly, decode, differences, encode, fold, members
+from .r2_values import Headers, JavaScriptOnly, ShownHeaders, decode, differences, encode, fold, members
 from .result import CaseResult
 
 AREAS = ("r2-objects", "r2-list-multipart")
@@ -107,7 +107,7 @@ def _shown_metadata(result: Any, step: dict[str, Any], variables: dict[str, Any]
     given = decode(step.get("headers", {}), variables)
     headers = given if isinstance(given, Headers) else Headers(given)
     result.writeHttpMetadata(headers)
-    return dict(headers.items())
+    return ShownHeaders(headers.items())
 
 
 async def _read(result: Any, how: str | None) -> Any:

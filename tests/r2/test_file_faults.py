@@ -159,6 +159,45 @@ async def test_a_step_that_fails_leaves_nothing_half(tmp_path: Path, step: str, 
     await bucket.close()
 
 
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from moorage.r2 import R2Error, open_bucket
+
+async def big():
+    for _ in range(8):
+        yield bytes(100_000)
+
+async def main():
+    bucket = await open_bucket("file", name="b", state_folder=Path(sys.argv[1]))
+    await bucket.put("k", b"old")
+    # no file may grow beyond this: the kernel cuts a write short and then refuses it, as a full disk does
+    resource.setrlimit(resource.RLIMIT_FSIZE, (250_000, resource.RLIM_INFINITY))
+    for value in (big(), bytes(800_000)):
+        try:
+            await bucket.put("k", value)
+        except R2Error as error:
+            print(error.code, type(error.__cause__).__name__)
+    print(await (await bucket.get("k")).text())
+    await bucket.put("k", b"new")
+    await bucket.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_disk_that_refuses_bytes(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FULL, str(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    output, errors = await child.communicate()
+    assert output.decode().split("\n") == ["10001 OSError", "10001 OSError", "old", ""], errors.decode()
+    assert files(tmp_path / "r2" / "b") == {"blobs": 1, "staged": 0}
+    bucket = await opened(tmp_path / "r2" / "b")
+    assert await content(bucket) == b"new"
+    await bucket.close()
+
+
 async def test_a_refused_condition_leaves_no_bytes(tmp_path: Path) -> None:
     bucket = await opened(tmp_path)
     await bucket.put("k", OLD)
