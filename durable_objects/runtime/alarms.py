@@ -170,8 +170,8 @@ class AlarmScheduler:
         self.fresh = path is not None and not os.path.exists(path)
         self._database.open()
         self._database.connection.execute(
-            "CREATE TABLE IF NOT EXISTS _cf_ALARM(actor_id TEXT PRIMARY KEY, scheduled_time INTEGER, actor_name TEXT) "
-            "WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS _cf_ALARM("
+            "actor_id TEXT PRIMARY KEY, scheduled_time INTEGER, actor_name TEXT) WITHOUT ROWID"
         )
         self._database.connection.execute("CREATE INDEX IF NOT EXISTS _cf_ALARM_due ON _cf_ALARM(scheduled_time)")
 
@@ -238,7 +238,8 @@ class AlarmScheduler:
         else:
             connection.execute(
                 "INSERT INTO _cf_ALARM(actor_id, scheduled_time, actor_name) VALUES(?,?,?) ON CONFLICT(actor_id) DO "
-                "UPDATE SET scheduled_time=excluded.scheduled_time, actor_name=coalesce(excluded.actor_name,actor_name)",
+                "UPDATE SET scheduled_time=excluded.scheduled_time, "
+                "actor_name=coalesce(excluded.actor_name,actor_name)",
                 (str(object_id), value, object_id.name),
             )
         self._database.autocommitted()

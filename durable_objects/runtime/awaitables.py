@@ -34,6 +34,12 @@ class Failed:
         yield  # pragma: no cover - makes this a generator
 
 
+def wake(waiting: "asyncio.Future[None]") -> None:
+    """Sets the result of a future that may be done or cancelled already."""
+    if not waiting.done():
+        waiting.set_result(None)
+
+
 def run_synchronous_part(coroutine: Coroutine[Any, Any, T]) -> "Awaitable[T]":
     """Runs `coroutine` up to its first real wait, now, and returns an awaitable of its result.
 

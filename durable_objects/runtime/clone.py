@@ -65,15 +65,12 @@ def _is_plain(value: Any, seen: set[int], depth: int) -> bool:
     if kind in _SCALARS:
         return True
     if kind is int:
-        return _INT_MIN <= value <= _INT_MAX
+        return bool(_INT_MIN <= value <= _INT_MAX)
     if depth > 100 or (kind is not dict and kind is not list) or id(value) in seen:
         return False
     seen.add(id(value))
     if kind is list:
-        for item in value:
-            if type(item) not in _SCALARS and not _is_plain(item, seen, depth + 1):
-                return False
-        return True
+        return all(type(item) in _SCALARS or _is_plain(item, seen, depth + 1) for item in value)
     for key, item in value.items():
         if type(key) is not str or (type(item) not in _SCALARS and not _is_plain(item, seen, depth + 1)):
             return False

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .authorizer import LIMITS, allowed
+from .awaitables import wake
 from .commitlog import CommitLog, WalFile, sync_folder
 
 PAGE_SIZE: Final = 4096
@@ -150,7 +151,7 @@ class Database:
             await asyncio.wait([self._checkpoint])
         if self.wal is not None:
             released = asyncio.get_running_loop().create_future()
-            self.log.release(self.wal, lambda _: released.done() or released.set_result(None))
+            self.log.release(self.wal, lambda _: wake(released))
             self.wal = None
             await released
         if self.path is None:
@@ -389,7 +390,8 @@ class Database:
         size = os.fstat(self.wal.descriptor).st_size
         if size < CHECKPOINT_BYTES:
             return
-        self._checkpoint = asyncio.get_running_loop().run_in_executor(None, passive_checkpoint, self.path)
+        path = self.wal.path.removesuffix("-wal")
+        self._checkpoint = asyncio.get_running_loop().run_in_executor(None, passive_checkpoint, path)
         self._checkpoint.add_done_callback(_log_failure)
 
 

@@ -1,7 +1,6 @@
 """Errors of the runtime, and how an error crosses from an object to its caller (semantics 11)."""
 
 import builtins
-from typing import Any
 
 from .clone import DataCloneError, copy_value
 
@@ -14,8 +13,6 @@ __all__ = [
     "across_boundary",
     "reset_error",
 ]
-
-_FLAGS = ("remote", "retryable", "overloaded", "durableObjectReset")
 
 
 class DurableObjectError(Exception):
@@ -77,6 +74,7 @@ def reset_error(error: BaseException) -> Exception:
 def _same_class(error: BaseException) -> Exception:
     kind = type(error)
     if isinstance(error, Exception) and getattr(builtins, kind.__name__, None) is kind:
+        copy: Exception
         try:
             copy = kind(*(copy_value(argument) for argument in error.args))
         except Exception:
@@ -105,12 +103,6 @@ def across_boundary(error: Exception) -> Exception:
     else:
         copy = _same_class(error)
     copy.remote = True  # type: ignore[attr-defined]
-    notes = getattr(error, "__notes__", None)
-    if notes:
-        copy.__notes__ = list(notes)
+    for note in getattr(error, "__notes__", ()):
+        copy.add_note(note)
     return copy
-
-
-def flags_of(error: BaseException) -> dict[str, Any]:
-    """Returns the platform flags that are set on `error`."""
-    return {flag: True for flag in _FLAGS if getattr(error, flag, False)}

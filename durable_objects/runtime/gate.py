@@ -34,7 +34,7 @@ class Section:
 
     def __init__(self, parent: "Section | None") -> None:
         self.parent = parent
-        self.depth = 1 if parent is None else parent.depth + 1
+        self.depth: int = 1 if parent is None else parent.depth + 1
         self.done = False
         self.started: Callable[[], None] | None = None
 
@@ -77,10 +77,12 @@ class Gate:
             return
         section.done = True
         parent = _live(section.parent)
-        for table in (self.waiters, self.blocks):
-            queued = table.pop(section, None)  # type: ignore[attr-defined]
-            if queued:
-                table.setdefault(parent, deque()).extend(queued)  # type: ignore[attr-defined]
+        waiting = self.waiters.pop(section, None)
+        if waiting:
+            self.waiters.setdefault(parent, deque()).extend(waiting)
+        blocks = self.blocks.pop(section, None)
+        if blocks:
+            self.blocks.setdefault(parent, deque()).extend(blocks)
         if self.top is section:
             self.top = parent
             self.settle()

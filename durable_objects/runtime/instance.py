@@ -1,4 +1,4 @@
-"""One live instance of an object: its gate, its database, its events and their answers, its end (semantics 2 to 5)."""
+"""One live instance of an object: gate, database, events and their answers, its end (semantics 2 to 5)."""
 
 import asyncio
 import inspect
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 BLOCK_LIMIT = 30.0
 BLOCK_TIMED_OUT = (
-    "A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the Durable "
-    "Object was reset."
+    "A call to blockConcurrencyWhile() in a Durable Object waited for too long. The call was canceled and the "
+    "Durable Object was reset."
 )
 ABORTED = "Application called abort() to reset Durable Object."
 CONSTRAINTS = (

@@ -64,10 +64,7 @@ def list_range(options: Mapping[str, Any] | None) -> Range:
     if start is not None and after is not None:
         raise TypeError("list() cannot be called with both start and startAfter values.")
     limit = options.get("limit")
-    if limit is not None and not isinstance(limit, Undefined):
-        limit = _limit(limit)
-    else:
-        limit = None
+    limit = None if limit is None or isinstance(limit, Undefined) else _limit(limit)
     return Range(start, after, text("end"), text("prefix"), limit, bool(options.get("reverse")))
 
 

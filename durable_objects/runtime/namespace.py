@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class DurableObjectNamespace:
     """The binding `env.NAME` of a Durable Object class.
 
-    `unique_key` is `<worker>-<class>`: it decides the ids. `folder` is the name of the folder that holds the files, the
-    unique key unless the class was renamed. `sqlite` is False for classes declared by `new_classes`, whose `sql` and
+    `unique_key` is `<worker>-<class>`: it decides the ids. `folder` names the folder that holds the files: the unique
+    key unless the class was renamed. `sqlite` is False for classes declared by `new_classes`, whose `sql` and
     `kv` raise. `delete_all_deletes_alarm` is False for compatibility dates before 2026-02-24.
     """
 

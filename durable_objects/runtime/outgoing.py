@@ -19,7 +19,8 @@ async def outgoing(make: Callable[[], Awaitable[T]]) -> T:
     if gates.current is None:
         return await make()
     await gate_open()
-    return await gates.run_outside(gates.outside(make))
+    answer: asyncio.Task[T] = gates.run_outside(gates.outside(make))
+    return await answer
 
 
 async def gate_open() -> None:

@@ -19,8 +19,8 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 RESERVED: Final = frozenset({"alarm", "webSocketMessage", "webSocketClose", "webSocketError", "dup", "constructor"})
 NOT_RPC: Final = (
     "The receiving Durable Object does not support RPC, because its class was not declared with `extends "
-    "DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can "
-    'be imported from the module "cloudflare:workers".'
+    "DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which "
+    'can be imported from the module "cloudflare:workers".'
 )
 
 # Values that pass as they are: they are streams, or handed over with what they carry.

@@ -208,7 +208,7 @@ def _positional(function: Callable[..., Any], bound: bool) -> int | None:
 
 
 def _open_limit() -> int:
-    """How many object files may be open: the soft descriptor limit is raised first. Raises RuntimeError below 1,024."""
+    """How many object files may be open; the soft descriptor limit is raised first. RuntimeError below 1,024."""
     try:
         import resource
     except ImportError:  # not on this platform: take a number that always fits

@@ -19,14 +19,14 @@ _NOT_A_DATABASE_NUMBER: Final = 2**53
 TRANSACTION_HINT: Final = (
     "To execute a transaction, please use the state.storage.transaction() or state.storage.transactionSync() APIs "
     "instead of the SQL BEGIN TRANSACTION or SAVEPOINT statements. The JavaScript API is safer because it will "
-    "automatically roll back on exceptions, and because it interacts correctly with Durable Objects' automatic atomic "
-    "write coalescing."
+    "automatically roll back on exceptions, and because it interacts correctly with Durable Objects' automatic "
+    "atomic write coalescing."
 )
 NO_SQL: Final = (
     "SQL is not enabled for this Durable Object class. To enable it, change `new_classes` to `new_sqlite_classes` "
     "within the 'migrations' field in your wrangler.jsonc or wrangler.toml file. If using workerd directly,set "
-    "`enableSql = true` in your workerd config for the class. Note that this change cannot be made after the class is "
-    "already deployed to production."
+    "`enableSql = true` in your workerd config for the class. Note that this change cannot be made after the class "
+    "is already deployed to production."
 )
 
 
@@ -47,8 +47,9 @@ class Row(dict[str, Any]):
 
 
 _PRIMARY: Final = {
-    1: "SQLITE_ERROR", 2: "SQLITE_INTERNAL", 3: "SQLITE_PERM", 4: "SQLITE_ABORT", 5: "SQLITE_BUSY", 6: "SQLITE_LOCKED",
-    7: "SQLITE_NOMEM", 8: "SQLITE_READONLY", 9: "SQLITE_INTERRUPT", 10: "SQLITE_IOERR", 11: "SQLITE_CORRUPT",
+    1: "SQLITE_ERROR", 2: "SQLITE_INTERNAL", 3: "SQLITE_PERM", 4: "SQLITE_ABORT", 5: "SQLITE_BUSY",
+    6: "SQLITE_LOCKED", 7: "SQLITE_NOMEM", 8: "SQLITE_READONLY", 9: "SQLITE_INTERRUPT", 10: "SQLITE_IOERR",
+    11: "SQLITE_CORRUPT",
     12: "SQLITE_NOTFOUND", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN", 15: "SQLITE_PROTOCOL", 17: "SQLITE_SCHEMA",
     18: "SQLITE_TOOBIG", 19: "SQLITE_CONSTRAINT", 20: "SQLITE_MISMATCH", 21: "SQLITE_MISUSE", 22: "SQLITE_NOLFS",
     23: "SQLITE_AUTH", 25: "SQLITE_RANGE", 26: "SQLITE_NOTADB",

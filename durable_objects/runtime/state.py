@@ -41,7 +41,7 @@ class DurableObjectState:
         return {}
 
     def waitUntil(self, awaitable: Awaitable[Any]) -> None:
-        """Lets `awaitable` run on after the answer; the instance is not evicted meanwhile. Errors in it are logged."""
+        """Lets `awaitable` run on after the answer; the instance is not evicted meanwhile. Errors are logged."""
         self._instance.check()
         if not inspect.isawaitable(awaitable):
             raise TypeError(f"waitUntil() takes an awaitable, not {type(awaitable).__name__}")

@@ -25,8 +25,8 @@ NO_SYNC_KV: Final = (
     "namespace is not declared to use SQLite. You can use the older, asyncronous interface via methods of `storage` "
     "itself (e.g. `storage.get()`). Alternatively, to enable SQLite, change `new_classes` to `new_sqlite_classes` "
     "within the 'migrations' field in your wrangler.jsonc or wrangler.toml file. If using workerd directly, set "
-    "`enableSql = true` in your workerd config for the class. Note that this change cannot be made after the class is "
-    "already deployed to production."
+    "`enableSql = true` in your workerd config for the class. Note that this change cannot be made after the class "
+    "is already deployed to production."
 )
 _PUT_FORMS: Final = (
     "put() may only be called with a single key-value pair and optional options as put(key, value, options) or with "
@@ -289,8 +289,8 @@ class DurableObjectTransaction(Operations):
             raise DurableObjectError(f"Cannot {method}() on rolled back transaction")
         if self.state == "committed":
             raise DurableObjectError(
-                f"Cannot call {method}() on transaction that has already committed: did you move `txn` outside of the "
-                "closure?"
+                f"Cannot call {method}() on transaction that has already committed: did you move `txn` outside of "
+                "the closure?"
             )
 
     def deleteAll(self, options: Any = None) -> Awaitable[None]:

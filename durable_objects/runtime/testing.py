@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .awaitables import wake
 from .commitlog import Done, NoSync, WalFile
 from .runtime import Runtime, RuntimeSettings
 
@@ -56,7 +57,7 @@ class ManualClock:
     async def sleep(self, delay: float) -> None:
         """Returns when the clock has been moved `delay` seconds on."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(delay, lambda: woken.done() or woken.set_result(None))
+        timer = self.call_later(delay, lambda: wake(woken))
         try:
             await woken
         finally:

@@ -77,7 +77,7 @@ class SubjectMixin:
                 self._construct(operation)
 
     def _construct(self, operation: dict[str, Any]) -> None:
-        # Constructors are synchronous here: an operation acts when it is called, a block or background task by itself.
+        # Constructors are synchronous here: an operation acts when it is called; blocks and background tasks later.
         if operation["op"] == "throw":
             raise ERRORS.get(operation.get("name", "Error"), Exception)(operation["args"][0])
         if operation["op"] == "background":

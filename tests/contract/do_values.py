@@ -63,8 +63,7 @@ def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
             return {decode(item, variables, clock) for item in value["v"]}
         case "error":
             kinds = {"TypeError": TypeError, "Error": Exception, "RangeError": ValueError}
-            error = kinds.get(value["name"], Exception)(value["message"])
-            return error
+            return kinds.get(value["name"], Exception)(value["message"])
         case "regexp":
             return re.compile(value.get("source", value.get("v", "")))
         case "fill":

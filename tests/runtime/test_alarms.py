@@ -143,7 +143,7 @@ async def test_retries_are_counted_and_given_up(in_memory: Make) -> None:
     await stub.fail(100)
     await stub.wake(clock.now() + 10)
     await clock.advance(400_000)
-    assert RAN == [("a", number, number > 0) for number in range(7)]
+    assert [("a", number, number > 0) for number in range(7)] == RAN
     assert await clock.run_until(stub.get()) is None
 
 

@@ -119,8 +119,8 @@ async def test_a_failed_sync_answers_with_an_error_and_resets(on_disk: Make, err
     stub = counters(runtime).getByName("a")
     assert await stub.add() == 1
     log.fail(error)
-    one, two = await asyncio.gather(stub.add(), stub.add(), return_exceptions=True)
-    for answer in (one, two):
+    answers = await asyncio.gather(stub.add(), stub.add(), return_exceptions=True)
+    for answer in answers:
         assert isinstance(answer, DurableObjectError)
         assert answer.durableObjectReset
         assert "could not be made durable" in str(answer)

@@ -110,7 +110,7 @@ class Gated(DurableObject):
             await self.ctx._instance.clock.sleep(1000)
         finally:
             SIDE_EFFECTS.append("finally of the suspended")
-            with pytest.raises(BaseException):  # noqa: B017, PT011 - whatever is raised, the door is shut
+            with pytest.raises(BaseException):  # noqa: B017 - whatever is raised, the door is shut
                 await self.ctx.storage.put("x", 1)
 
     async def write(self, key: str) -> None:
@@ -127,7 +127,8 @@ class Gated(DurableObject):
         async def deeper(left: int) -> int:
             if left == 0:
                 return 0
-            return 1 + await self.ctx.blockConcurrencyWhile(lambda: deeper(left - 1))
+            inner: int = await self.ctx.blockConcurrencyWhile(lambda: deeper(left - 1))
+            return inner + 1
 
         return await deeper(depth)
 
@@ -175,7 +176,7 @@ async def test_events_wait_in_order(gated: Any) -> None:
     block = asyncio.ensure_future(stub().inside("timer"))
     pings = [asyncio.ensure_future(stub().ping()) for _ in range(50)]
     await clock.run_until(_both(block, *pings))
-    assert STEPS == ["inside", "section ends", "after", *["ping"] * 50]
+    assert ["inside", "section ends", "after", *["ping"] * 50] == STEPS
 
 
 async def test_cancelling_what_waits_at_the_gate(gated: Any) -> None:

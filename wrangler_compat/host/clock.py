@@ -6,6 +6,8 @@ import itertools
 import time
 from collections.abc import Callable
 
+from moorage.durable_objects.runtime.awaitables import wake
+
 
 class _Timer:
     __slots__ = ("callback", "cancelled")
@@ -41,7 +43,7 @@ class AdjustableClock:
     async def sleep(self, delay: float) -> None:
         """Returns after `delay` seconds of this clock."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(delay, lambda: woken.done() or woken.set_result(None))
+        timer = self.call_later(delay, lambda: wake(woken))
         try:
             await woken
         finally:

@@ -9,6 +9,12 @@ from typing import Any, Final
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
+# Libraries whose ordinary lines are of no use to an operator.
+_QUIET: Final = (
+    "httpx", "httpcore", "botocore", "boto3", "urllib3", "werkzeug", "watchfiles", "asyncio", "aiosqlite", "uvicorn",
+)  # fmt: skip
+
+
 class JsonFormatter(logging.Formatter):
     """`{"time", "level", "logger", "message", …extra fields, "exception"}`; the time is UTC with milliseconds."""
 
@@ -46,15 +52,5 @@ def configure(*, as_json: bool, level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for quiet in (
-        "httpx",
-        "httpcore",
-        "botocore",
-        "boto3",
-        "urllib3",
-        "werkzeug",
-        "watchfiles",
-        "asyncio",
-        "aiosqlite",
-    ):
+    for quiet in _QUIET:
         logging.getLogger(quiet).setLevel(logging.WARNING)

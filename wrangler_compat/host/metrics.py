@@ -7,14 +7,21 @@ if TYPE_CHECKING:
     from moorage.durable_objects.runtime import Runtime
 
 _status = [0] * 600
-_seconds = [0.0, 0]
+
+
+class _Total:
+    seconds = 0.0
+    count = 0
+
+
+_total = _Total()
 
 
 def request(status: int, elapsed: float) -> None:
     """Counts an answered request. Cheap: the library's own counters are filled when they are read."""
     _status[status] += 1
-    _seconds[0] += elapsed
-    _seconds[1] += 1
+    _total.seconds += elapsed
+    _total.count += 1
 
 
 @lru_cache(maxsize=1)
@@ -32,7 +39,7 @@ def _collector() -> Any:
                     requests.add_metric([str(status)], count)
             yield requests
             yield SummaryMetricFamily(
-                "moorage_request_seconds", "Time to answer.", count_value=_seconds[1], sum_value=_seconds[0]
+                "moorage_request_seconds", "Time to answer.", count_value=_total.count, sum_value=_total.seconds
             )
             if self.runtime is not None:
                 live = GaugeMetricFamily("moorage_objects_live", "Objects in memory.", labels=["namespace"])

@@ -25,16 +25,12 @@ SETTINGS: Final = (
     Setting("admin_port", -1, "port", "port of /metrics, /ready and /live; -1 serves none, 0 takes a free one"),
     Setting("r2", "file", "backend", "where buckets are kept: file, memory, moto or s3"),
     Setting("idle_seconds", 10.0, "seconds", "idle time after which an object is evicted from memory"),
-    Setting(
-        "max_objects", 0, "objects", "objects open at once; 0 is what the descriptor limit allows, at most 1,000"
-    ),
+    Setting("max_objects", 0, "objects", "objects open at once; 0: what the descriptor limit allows, at most 1,000"),
     Setting("sync_threads", 2, "threads", "threads that make commits durable"),
     Setting("max_body", 100 * 1024 * 1024, "bytes", "largest request body; more ends the request with 413"),
     Setting("drain_seconds", 30.0, "seconds", "how long a stop waits for requests that are running"),
     Setting("access_log", True, "switch", "log a line for every request"),
-    Setting(
-        "durable", True, "switch", "answer writes only once they are synced; off loses answered writes in a power cut"
-    ),
+    Setting("durable", True, "switch", "answer writes once they are synced; off, a power cut loses answered writes"),
     Setting("test_hooks", False, "switch", "POST /__test/clock and /__test/store; on loopback only"),
 )
 
@@ -60,9 +56,7 @@ class HostSettings:
 
     def __post_init__(self) -> None:
         if self.test_hooks and self.host not in LOOPBACK:
-            raise ValueError(
-                f"test hooks move the clock and reach into storage: only on loopback, not on {self.host}"
-            )
+            raise ValueError(f"test hooks reach into storage and the clock: only on loopback, not on {self.host}")
 
 
 def documented() -> set[str]:
