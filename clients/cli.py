@@ -14,7 +14,13 @@ GROUP = "moorage.commands"
 
 
 def _entry_points() -> dict[str, metadata.EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=GROUP)}
+    # not metadata.entry_points(): that looks at the first distribution of a name alone, which may be a stale
+    # `*.egg-info` in the current folder
+    found: dict[str, metadata.EntryPoint] = {}
+    for distribution in metadata.distributions():
+        for point in distribution.entry_points.select(group=GROUP):
+            found.setdefault(point.name, point)
+    return found
 
 
 def summary(point: metadata.EntryPoint) -> str:

@@ -36,9 +36,7 @@ class PlaneTransport(httpx.AsyncBaseTransport):
 class Script(httpx.AsyncBaseTransport):
     """Answers requests one by one from a list; an exception in it is raised."""
 
-    def __init__(
-        self, answers: Sequence[httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]]
-    ) -> None:
+    def __init__(self, answers: Sequence[httpx.Response | Exception]) -> None:
         self.answers = list(answers)
         self.seen: list[httpx.Request] = []
 
