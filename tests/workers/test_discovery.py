@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from moorage.durable_objects.runtime.base import DurableObject
+from moorage.durable_objects.runtime.web import PlatformRequest, Request
 from moorage.wrangler_compat.workers import WorkerEntrypoint, WorkflowEntrypoint
+from moorage.wrangler_compat.workers.calling import relaxed
 from moorage.wrangler_compat.workers.discovery import Compatibility, DiscoveryError, discover, exported_methods
 
 NEW = Compatibility.of("2026-06-01")
@@ -100,8 +102,46 @@ def test_legacy_methods_of_a_class() -> None:
         "class Default(WorkerEntrypoint):\n    def on_fetch(self, request): pass\n    def queue(self, batch): pass"
     )
     found = discover(module(source), OLD)
-    assert (found.handler_name("fetch"), found.handler_name("queue")) == ("on_fetch", "queue")
+    assert (found.handler_name("fetch"), found.handler_name("queue")) == ("fetch", "queue")
     assert discover(module(source), NEW).handler_name("fetch") is None
+
+
+async def test_legacy_handlers_get_the_platform_s_request() -> None:
+    source = """
+from moorage.wrangler_compat.workers import handler
+
+def on_fetch(request, env):
+    return (request, env)
+
+class Old(DurableObject):
+    def on_fetch(self, request, env, ctx):
+        return (request, env, ctx)
+    async def on_alarm(self):
+        return "alarm"
+    def on_webSocketMessage(self, ws, message):
+        return (ws, message)
+    def scheduled(self):
+        return "own"
+    def on_scheduled(self):
+        return "old"
+
+@handler
+def on_queue(request):
+    return request
+"""
+    found = discover(module(source), OLD)
+    request = Request("http://a")
+    shown, env = relaxed(found.legacy["fetch"], request, "env", "ctx")
+    assert isinstance(shown, PlatformRequest)
+    assert (shown.message, env) == (request, "env")
+    assert relaxed(found.legacy["queue"], request, "env") is request
+    made: Any = found.objects["Old"]
+    old = made("ctx", "env")
+    shown, *rest = old.fetch(request)
+    assert (shown.message, rest) == (request, ["env", "ctx"])
+    assert await old.alarm({"retryCount": 0}) == "alarm"
+    assert old.webSocketMessage("ws", "text") == ("ws", "text")
+    assert old.scheduled() == "own"
 
 
 def test_nothing_to_run() -> None:

@@ -273,8 +273,8 @@ def test_numbers_and_patterns() -> None:
     assert js.Number.isInteger(1.0)
     assert not js.Number.isInteger(True)
     assert math.isnan(js.Number("1_0"))
-    assert js.Number("0x1f") == 31
-    assert js.Number("") == 0
+    assert js.Number("0x1f").valueOf() == 31
+    assert js.Number("").valueOf() == 0
     assert js.parseInt("42px") == 42
     assert js.parseFloat("1.5e2x") == 150
     assert js.isNaN("x")

@@ -186,3 +186,8 @@ def test_importing_run_sync_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert imported is run_sync
     assert switching.enabled
+    coroutine = later(1)
+    wrapped = switching.wrap(coroutine)
+    assert isinstance(wrapped, Switchable)
+    assert switching.wrap(wrapped) is wrapped
+    wrapped.close()

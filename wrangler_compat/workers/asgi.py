@@ -28,11 +28,25 @@ _NULL_BODY = frozenset({101, 103, 204, 205, 304})
 def request_to_scope(req: Any, env: Any, ws: bool = False, state: Any = None) -> dict[str, Any]:
     """The ASGI scope of a request: `path` decoded, `raw_path` as it came, `scope["env"]` the bindings."""
     request = as_request(req)
+    if request.scope is not None:
+        scope = {**request.scope, "type": "websocket" if ws else "http", "asgi": ASGI, "env": env}
+        scope["headers"] = request.fields.raw()
+    else:
+        scope = _scope_of_url(request, ws)
+        scope["env"] = env
+    if not ws:
+        scope["method"] = str(request.method)
+    if state is not None:
+        scope["state"] = dict(state)
+    return scope
+
+
+def _scope_of_url(request: Request, ws: bool) -> dict[str, Any]:
     url = URL(request.url)
     scheme = url.protocol[:-1]
     if ws:
         scheme = {"http": "ws", "https": "wss"}.get(scheme, scheme)
-    scope: dict[str, Any] = {
+    return {
         "type": "websocket" if ws else "http",
         "asgi": ASGI,
         "http_version": "1.1",
@@ -41,13 +55,7 @@ def request_to_scope(req: Any, env: Any, ws: bool = False, state: Any = None) ->
         "raw_path": url.pathname.encode("ascii"),
         "query_string": url.search[1:].encode("ascii"),
         "headers": request.fields.raw(),
-        "env": env,
     }
-    if not ws:
-        scope["method"] = str(request.method)
-    if state is not None:
-        scope["state"] = dict(state)
-    return scope
 
 
 async def fetch(app: Any, req: Any, env: Any, ctx: Any = None) -> Response:

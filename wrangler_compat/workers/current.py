@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -80,14 +79,20 @@ _current: ContextVar[WorkerContext | None] = ContextVar("moorage_worker", defaul
 _alone = WorkerContext()
 
 
-@contextmanager
-def running(context: WorkerContext) -> Iterator[WorkerContext]:
+class running:  # noqa: N801
     """While it is entered, code (and the tasks that it starts) belongs to that Worker."""
-    token = _current.set(context)
-    try:
-        yield context
-    finally:
-        _current.reset(token)
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> WorkerContext:
+        self._token = _current.set(self._context)
+        return self._context
+
+    def __exit__(self, *_error: object) -> None:
+        _current.reset(self._token)
 
 
 def current() -> WorkerContext:

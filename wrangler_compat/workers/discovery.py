@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .entrypoints import DurableObject, WorkerEntrypoint, WorkflowEntrypoint
+from .legacy import module_handler, name_methods
 
 EVENTS = ("fetch", "alarm", "scheduled", "trace", "queue", "pubsub")
 
@@ -50,28 +51,14 @@ class Entrypoints:
     objects: Mapping[str, type[DurableObject]] = field(default_factory=dict)
     workflows: Mapping[str, type[WorkflowEntrypoint]] = field(default_factory=dict)
     legacy: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    legacy_methods: bool = False
 
     def handles(self, event: str) -> bool:
         """Whether the default entrypoint answers that event."""
         return self.handler_name(event) is not None or event in self.legacy
 
     def handler_name(self, event: str) -> str | None:
-        """The method of the default class for `event`: `fetch`, or `on_fetch` under the legacy rules."""
-        return method_for(self.default, event, legacy=self.legacy_methods)
-
-
-def method_for(cls: type | None, event: str, *, legacy: bool) -> str | None:
-    """The name of the method of `cls` that answers `event`, or None.
-
-    Under the legacy rules `on_fetch` and the like are looked for first; the plain name is accepted as well.
-    """
-    if cls is None:
-        return None
-    for name in (f"on_{event}", event) if legacy else (event,):
-        if callable(getattr(cls, name, None)):
-            return name
-    return None
+        """The method of the default class for `event`, or None."""
+        return event if callable(getattr(self.default, event, None)) else None
 
 
 def discover(module: ModuleType, compatibility: Compatibility) -> Entrypoints:
@@ -88,7 +75,14 @@ def discover(module: ModuleType, compatibility: Compatibility) -> Entrypoints:
         for base, found in ((DurableObject, objects), (WorkerEntrypoint, workers), (WorkflowEntrypoint, workflows)):
             if issubclass(cls, base) and cls is not base:
                 _add(found, cls)
-    legacy = {event: function for event in EVENTS if callable(function := getattr(module, f"on_{event}", None))}
+    if not compatibility.no_global_handlers:
+        for cls in (*workers.values(), *objects.values()):
+            name_methods(cls)
+    legacy = {
+        event: module_handler(function)
+        for event in EVENTS
+        if callable(function := getattr(module, f"on_{event}", None))
+    }
     default = workers.pop("Default", None)
     if legacy and default is not None:
         raise DiscoveryError(
@@ -106,7 +100,7 @@ def discover(module: ModuleType, compatibility: Compatibility) -> Entrypoints:
             f"the module {module.__name__!r} has nothing to run: define `class Default(WorkerEntrypoint)` with a "
             "method `fetch`, or a class that derives from DurableObject"
         )
-    return Entrypoints(default, workers, objects, workflows, legacy, not compatibility.no_global_handlers)
+    return Entrypoints(default, workers, objects, workflows, legacy)
 
 
 def _classes(module: ModuleType) -> Iterator[type]:

@@ -139,6 +139,13 @@ def _to_driver(waited: Any) -> Any:
     return parent.switch(waited)
 
 
+def wrap(coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """`coroutine` on a stack of its own when programs have asked for `run_sync`, else as it is."""
+    if not enabled or isinstance(coroutine, Switchable):
+        return coroutine
+    return Switchable(coroutine)
+
+
 def can_run_sync() -> bool:
     """Whether `run_sync` would work here: below a handler, or in a thread that a handler started."""
     return isinstance(greenlet.getcurrent(), _Stack)
