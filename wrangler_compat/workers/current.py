@@ -79,7 +79,7 @@ _current: ContextVar[WorkerContext | None] = ContextVar("moorage_worker", defaul
 _alone = WorkerContext()
 
 
-class running:  # noqa: N801
+class running:
     """While it is entered, code (and the tasks that it starts) belongs to that Worker."""
 
     __slots__ = ("_context", "_token")

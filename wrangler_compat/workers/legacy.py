@@ -1,4 +1,4 @@
-"""Handlers of the rules before 2025-08-14: `on_fetch(request, env, ctx)` of a module, `on_fetch`, `on_alarm` … of a class.
+"""Handlers of the rules before 2025-08-14: `on_fetch` of a module; `on_fetch`, `on_alarm` and the like of a class.
 
 They get the platform's own request (`js.Request`), which the decorator `handler` turns into a `workers.Request`.
 """
