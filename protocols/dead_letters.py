@@ -209,7 +209,7 @@ class RecoveryGuard:
 def _pairs(value: Any, member: str, ids: list[str]) -> dict[str, Any] | None:
     if not isinstance(value, list) or len(value) != len(ids):
         return None
-    pairs = {entry.get("id"): entry.get(member) for entry in value if isinstance(entry, dict)}
+    pairs = {str(entry.get("id")): entry.get(member) for entry in value if isinstance(entry, dict)}
     return pairs if set(pairs) == set(ids) else None
 
 

@@ -8,6 +8,7 @@ from moorage.durable_objects.objects.jobs import JobQueue
 from moorage.wrangler_compat.workers import WorkerEntrypoint, asgi
 
 from .app import StatePlane
+from .test_store import test_store
 
 app = StatePlane()
 
@@ -19,4 +20,4 @@ class Default(WorkerEntrypoint):
         return await asgi.fetch(app, request, self.env)
 
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "app"]
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "app", "test_store"]

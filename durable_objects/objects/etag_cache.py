@@ -214,6 +214,12 @@ class GithubEtagCache(DurableObject):
         limit = getattr(env, "GITHUB_ETAG_CACHE_MAX_BODY_BYTES", None)
         self.entries = EtagCacheStore(ctx.storage, int(limit) if limit else rules.DEFAULT_MAX_BODY_BYTES)
 
+    async def call_store(self, store: str, op: str, args: list[Any]) -> dict[str, Any]:
+        """A recorded store call, for the test hook alone; nothing that is served reaches it."""
+        from .store_calls import call, etag_operations
+
+        return await call(etag_operations(self.entries), op, args)
+
     @wire_method
     def lookup(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, hit, entry}`. Refuses: invalid_github_etag_cache_key."""

@@ -20,6 +20,7 @@ from .records import RecordMethods, Records
 from .snapshot_uploads import SnapshotUploadMethods, SnapshotUploads
 from .snapshots import Snapshots
 from .state_writer import StateWriter, StateWriterMethods, terms_of
+from .store_calls import artifact_operations, call, intake_operations
 
 RETIRED_TABLES = (
     "state_append_window",
@@ -62,6 +63,14 @@ class ExactReviewQueue(
         self.state_writer = StateWriter(ctx.storage, now, terms_of(env))
         self.artifact_receipts = ArtifactReceiptStore(ctx.storage, getattr(env, "STATE_SNAPSHOTS", None))
         self.open_queue(ctx, env, now, configured_code_host(env, now))
+
+    async def call_store(self, store: str, op: str, args: list[Any]) -> dict[str, Any]:
+        """A recorded store call, for the test hook alone; nothing that is served reaches it."""
+        operations = {
+            "artifact-receipts": artifact_operations(self.artifact_receipts),
+            "command-intake": intake_operations(self.command_intakes),
+        }
+        return await call(operations[store], op, args)
 
     async def alarm(self, info: Any = None) -> None:
         """What is due by itself: everything of the review queue."""

@@ -162,7 +162,7 @@ def _operation(entry: Any, slug: str, number: int) -> Operation:
     )
     deleted = entry.get("deleted")
     _must(isinstance(deleted, bool), "deleted must be true or false")
-    _must(entry.get("mode") == MODE or (deleted and entry.get("mode") is None), f"mode must be {MODE}")
+    _must(entry.get("mode") == MODE or (deleted is True and entry.get("mode") is None), f"mode must be {MODE}")
     size = to_safe_integer(entry.get("bytes", ABSENT), maximum=MAX_FILE_BYTES)
     _must(size is not None, f"bytes must be an integer of at most {MAX_FILE_BYTES}")
     if deleted:

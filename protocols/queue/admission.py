@@ -93,7 +93,7 @@ def edit_fingerprint(decision: Decision) -> str | None:
     if not decision.is_pull_request or decision.source_action != "edited" or UNSET in source:
         return None
     options = [getattr(decision, name) for name in (*_KEPT, *_COMMAND)]
-    meaning = [*source, decision.target_branch, decision.supersedes_in_progress]
+    meaning: list[Any] = [*source, decision.target_branch, decision.supersedes_in_progress]
     meaning += [None if option is UNSET else option for option in options]
     return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()
 

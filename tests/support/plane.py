@@ -4,7 +4,6 @@ import asyncio
 import functools
 import hashlib
 import hmac
-import json
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from moorage.durable_objects.runtime.testing import ManualClock, memory_runtime,
 from moorage.r2.backends.memory import MemoryBackend
 from moorage.r2.bucket import Bucket
 from moorage.worker.app import StatePlane
+from moorage.worker.test_store import test_store
 
 from .asgi import Response, call
 
@@ -55,7 +55,9 @@ class Plane:
         without: Sequence[str] = (),
         start_ms: int = START_MS,
         outside: Callable[[], int] | None = None,
+        queue_class: type[ExactReviewQueue] = ExactReviewQueue,
     ) -> None:
+        self._queue_class = queue_class
         self._outside = outside
         self.clock = ManualClock(start_ms)
         self.runtime = memory_runtime(clock=self.clock)
@@ -79,7 +81,7 @@ class Plane:
     async def __aenter__(self) -> "Plane":
         if "queue" not in self._without:
             self.env.EXACT_REVIEW_QUEUE = self.runtime.namespace(
-                "state-plane-ExactReviewQueue", ExactReviewQueue, self.env
+                "state-plane-ExactReviewQueue", self._queue_class, self.env
             )
         self.env.GITHUB_ETAG_CACHE = self.runtime.namespace("state-plane-GithubEtagCache", GithubEtagCache, self.env)
         await self.runtime.start()
@@ -135,7 +137,4 @@ class Plane:
 
     async def call_store(self, store: str, op: str, args: list[Any]) -> dict[str, Any]:
         """Calls a store method as the test hook does: `{"result": …}` or `{"threw": …}`."""
-        body = json.dumps({"store": store, "op": op, "args": args}).encode()
-        answer = await self.request("POST", "/__test/store", body=body)
-        assert answer.status == 200, answer
-        return answer.json()  # type: ignore[no-any-return]
+        return await test_store(self.env, {"store": store, "op": op, "args": args})

@@ -168,9 +168,9 @@ class AuthorityMethods(QueueBase):
         if self.codehost is None:
             return
         for row in self.authority.due(self.now()):
-            await self._verify(row)
+            await self._verify_reservation(row)
 
-    async def _verify(self, row: dict[str, Any]) -> None:
+    async def _verify_reservation(self, row: dict[str, Any]) -> None:
         host, delivery = self.codehost, row["delivery_id"]
         decision = msgspec.json.decode(row["decision_json"], type=Decision)
         if host is None or self.deliveries.seen(delivery, self.now()):

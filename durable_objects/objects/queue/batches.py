@@ -332,13 +332,13 @@ class BatchMethods(QueueBase):
         """200 `{ok, accepted, skipped, batch}`; repeating it skips every item."""
         batch = self._held(members, or_completed=True)
         completions, commit = rules.parse_completions(members)
-        accepted = self.transaction(lambda: self._complete(batch, completions, commit))
+        accepted = self.transaction(lambda: self._complete_items(batch, completions, commit))
         await self.reschedule()
         after = self.batches.get(batch.batch_id) or batch
         skipped = len(completions) - accepted
         return reply({"ok": True, "accepted": accepted, "skipped": skipped, "batch": after.wire()})
 
-    def _complete(self, batch: Batch, completions: list[rules.BatchCompletion], commit: str | None) -> int:
+    def _complete_items(self, batch: Batch, completions: list[rules.BatchCompletion], commit: str | None) -> int:
         open_items = {
             (held.item_key, held.revision, held.claim_generation): held
             for held in batch.items

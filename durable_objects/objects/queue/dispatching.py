@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from moorage.protocols.queue import dispatch as rules
-from moorage.protocols.queue.items import QueueItem
+from moorage.protocols.queue.items import DispatchFailure, QueueItem
 
 from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHost, CodeHostError, Target
@@ -68,14 +68,14 @@ class DispatchMethods(QueueBase):
         self._update_dispatcher(lambda found: rules.active(found, self.now()))
         return True
 
-    def _block(self, error: CodeHostError) -> rules.DispatchFailure:
+    def _block(self, error: CodeHostError) -> DispatchFailure:
         failed = self._failure(error)
         unit = self.random()
         self._update_dispatcher(lambda found: rules.blocked(found, failed, self.now(), unit, error.retry_at))
         logger.warning("dispatcher blocked: %s (status %s)", failed.failure_class, failed.status)
         return failed
 
-    def _failure(self, error: CodeHostError) -> rules.DispatchFailure:
+    def _failure(self, error: CodeHostError) -> DispatchFailure:
         kind = rules.classify(error.status, str(error), error.retry_after, error.remaining)
         return rules.failure(error.status, kind, rules.validation_detail(error.body), self.now())
 

@@ -20,7 +20,6 @@ from moorage.protocols.wire.queue import (
     InvalidRequestedRuns,
     InvalidRuns,
     InvalidTerminalRuns,
-    LeaseNotActive,
     LeaseNotClaimed,
     LeaseSuperseded,
 )
@@ -38,15 +37,21 @@ EXPIRY_LOT = 500
 class LeaseMethods(EnqueueMethods, DeadLetterMethods):
     """What a holder of a lease may call, and what takes a lease back."""
 
+    async def _live(self, lease_id: str) -> QueueItem | None:
+        """The item under the lease, or None; a lease that has ended by time is given back on the spot."""
+        found = self.items.by_lease(lease_id)
+        if found is None or found.state not in HELD or found.batch_id is not None or not self.is_expired(found):
+            return found
+        expired = found
+        self.transaction(lambda: self.settle(expired, endings.expire(expired, self.now())))
+        await self.reschedule()
+        return None
+
     @wire_method
     async def claim_lease(self, members: dict[str, Any]) -> Reply:
         """200 with the decision of the lease. Refuses as spec state-plane-protocol 11.3 has it."""
         request = parse_claim(members)
-        found = self.items.by_lease(request.lease_id)
-        if found is not None and found.state in HELD and self.is_expired(found):
-            self.transaction(lambda: self.settle(found, endings.expire(found, self.now())))
-            await self.reschedule()
-            raise LeaseNotActive
+        found = await self._live(request.lease_id)
         after = claim(found, request, self.now(), self.settings)
         self.transaction(lambda: self.items.put(after, found))
         return reply(claim_answer(after))
@@ -55,11 +60,7 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
     async def heartbeat_lease(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, phase, lease_heartbeat_at}`. Any mismatch, and a dead lease, is `lease_not_active`."""
         request = parse_heartbeat(members)
-        found = self.items.by_lease(request.lease_id)
-        if found is not None and found.state in HELD and self.is_expired(found):
-            self.transaction(lambda: self.settle(found, endings.expire(found, self.now())))
-            await self.reschedule()
-            raise LeaseNotActive
+        found = await self._live(request.lease_id)
         after = heartbeat(found, request, self.now())
         if after is not found:
             self.transaction(lambda: self.items.put(after, found))
@@ -76,11 +77,7 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
     async def complete_lease(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, requeued}`. Not idempotent: a repeated completion is `lease_not_claimed`."""
         request = parse_completion(members, self.now())
-        found = self.items.by_lease(request.lease_id)
-        if found is not None and found.state in HELD and self.is_expired(found):
-            self.transaction(lambda: self.settle(found, endings.expire(found, self.now())))
-            await self.reschedule()
-            found = None
+        found = await self._live(request.lease_id)
         try:
             item = check_holder(found, request)
         except LeaseNotClaimed:
@@ -173,13 +170,13 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
             return reply({"ok": True, **counts})
         runs, everything = self._requested(members, InvalidRuns, empty_allowed=False)
         claimed = self._claimed(runs, everything)
-        ended, unavailable = await self._ask(claimed)
-        counts = self.transaction(lambda: self._end_runs(ended))
+        looked_up, unavailable = await self._ask(claimed)
+        counts = self.transaction(lambda: self._end_runs(looked_up))
         await self.reschedule()
         seen = {
             "requested": len(runs),
             "claimed": len(claimed),
-            "terminal": len(ended),
+            "terminal": len(looked_up),
             "unavailable": unavailable,
         }
         return reply({"ok": True, **seen, **counts})

@@ -141,7 +141,8 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
         return reply(value)
 
     def _oldest(self, lane: str) -> dict[str, Any]:
-        now, found = self.now(), {}
+        now = self.now()
+        found: dict[str, Any] = {}
         for state in ("pending", "dispatching", "leased"):
             oldest = self.items.oldest(lane, state)
             found[f"oldest_{state}_at"] = _iso(oldest[1]) if oldest else None
@@ -219,7 +220,6 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
                 "enabled": self.settings.batching,
                 "max_items": self.settings.batch_size,
                 "max_concurrent": self.settings.batch_concurrent,
-                "max_wait_seconds": self.settings.batch_wait_ms // 1000,
                 "leased": self.batches.active(now),
             },
             "direct": {
