@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .alarms import AlarmOutcome, AlarmScheduler
 from .base import DurableObject
+from .bookmarks import BookmarkFolder, BookmarkImages
 from .clone import Undefined, undefined
 from .database import Database
 from .errors import DurableObjectError
@@ -56,6 +57,7 @@ class DurableObjectNamespace:
         self.names: dict[str, str] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
         self._images: dict[str, bytes] = {}
+        self.bookmark_images: dict[str, BookmarkImages] = {}
         self._ids = IdFactory(unique_key, runtime.random_bytes)
         index = None if self.folder is None else os.path.join(self.folder, "alarms.sqlite")
         self.alarms = AlarmScheduler(self, index, runtime.log, runtime.clock, runtime.jitter)
@@ -123,11 +125,13 @@ class DurableObjectNamespace:
         if closing is not None:
             await asyncio.wait([closing])
         database = instance.database
+        key = str(instance.id)
         if database.path is None:
-            database.image = self._images.get(str(instance.id))
+            restored = self.bookmark_images[key].restore() if key in self.bookmark_images else None
+            database.image = self._images.get(key) if restored is None else restored
             database.open()
         else:
-            await self.runtime.in_thread(database.open)
+            await self.runtime.in_thread(_restore_and_open, database)
 
     def construct(self, state: "DurableObjectState") -> Any:
         """Returns a new object of the class; whatever its constructor raises leaves."""
@@ -201,6 +205,12 @@ class DurableObjectNamespace:
         value = self.runtime.call_relaxed(target.alarm, info)
         if inspect.isawaitable(value):
             await value
+
+
+def _restore_and_open(database: Database) -> None:
+    if database.path is not None:
+        BookmarkFolder(database.path).restore()
+    database.open()
 
 
 class DurableObjectStub(Stub):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from .awaitables import Done, Failed, run_synchronous_part
+from .bookmarking import Bookmarks
 from .clone import Undefined, undefined
 from .errors import DurableObjectError
 from .kv import KeyValueTable, key_text, list_range, serialize
@@ -185,6 +186,7 @@ class DurableObjectStorage(Operations):
         self._kv = KeyValueTable(instance.database)
         self._sync_kv = SyncKvStorage(instance, self._kv)
         self._sql = SqlStorage(instance)
+        self._bookmarks = Bookmarks(instance)
         self._transactions: list[DurableObjectTransaction] = []
 
     @property
@@ -218,6 +220,34 @@ class DurableObjectStorage(Operations):
             return Done(None)
         except Exception as error:
             return Failed(_plain(error))
+
+    def getCurrentBookmark(self) -> Awaitable[str]:
+        """Returns a bookmark of what is stored now, which `onNextSessionRestoreBookmark` can go back to.
+
+        A copy is kept for it; see `bookmarks` for how many and how long.
+        """
+        self._instance.check()
+        return self._bookmarks.current()
+
+    def getBookmarkForTime(self, timestamp: Any) -> Awaitable[str]:
+        """Returns the newest kept bookmark at or before `timestamp` (milliseconds or datetime).
+
+        Raises an error when none is kept from that time.
+        """
+        self._instance.check()
+        if isinstance(timestamp, datetime.datetime):
+            timestamp = timestamp.timestamp() * 1000
+        if isinstance(timestamp, bool) or not isinstance(timestamp, int | float) or not math.isfinite(timestamp):
+            raise TypeError("getBookmarkForTime() takes milliseconds since 1970 or a datetime")
+        return self._bookmarks.for_time(int(timestamp))
+
+    def onNextSessionRestoreBookmark(self, bookmark: str) -> Awaitable[str]:
+        """Makes the next session begin with what was stored at `bookmark`; `ctx.abort()` starts it at once.
+
+        Returns a bookmark of the present, to undo it. Raises an error for a bookmark that is not kept.
+        """
+        self._instance.check()
+        return self._bookmarks.restore(bookmark)
 
     def transaction(self, closure: Callable[["DurableObjectTransaction"], Any]) -> Awaitable[Any]:
         """Runs `closure(txn)`, sync or async, in a critical section and a transaction; returns its value.

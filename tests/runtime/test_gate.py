@@ -185,7 +185,7 @@ async def test_cancelling_what_waits_at_the_gate(gated: Any) -> None:
 
 
 async def test_abort_lets_no_effect_out(gated: Any) -> None:
-    clock, stub = gated
+    _, stub = gated
     with pytest.raises(DurableObjectError, match="stop"):
         await stub().abort_with_finally()
     assert SIDE_EFFECTS == ["the put was refused"]
@@ -214,7 +214,7 @@ async def test_abort_closes_what_is_suspended(gated: Any) -> None:
 
 async def test_three_writers_and_one_abort_in_one_iteration(gated: Any) -> None:
     """They share a transaction; none of them is acknowledged, none is kept."""
-    clock, stub = gated
+    _, stub = gated
     await stub().ping()
     answers = await asyncio.gather(
         stub().write("a"), stub().write("b"), stub().write_and_abort(), stub().write("c"), return_exceptions=True

@@ -67,8 +67,8 @@ def namespaces(
             if name in config.bound_classes:
                 offered = ", ".join(sorted(found.objects)) or "none"
                 raise BindingError(
-                    f"durable_objects: the class {name} is bound, but {config.main} exports no Durable Object class of "
-                    f"that name; it exports: {offered}"
+                    f"durable_objects: the class {name} is bound, but {config.main} exports no Durable Object class "
+                    f"of that name; it exports: {offered}"
                 )
             continue
         made[name] = runtime.namespace(
@@ -101,8 +101,8 @@ async def build_env(
         other = others.get(binding.script_name or "", {}).get(binding.class_name)
         if other is None:
             raise BindingError(
-                f"durable_objects: {binding.name} is bound to {binding.class_name} of the Worker {binding.script_name}, "
-                "which does not run in this process; name its folder on the command line too"
+                f"durable_objects: {binding.name} is bound to {binding.class_name} of the Worker "
+                f"{binding.script_name}, which does not run in this process; name its folder on the command line too"
             )
         bindings[binding.name] = other
     for bucket in config.r2_buckets:

@@ -1,0 +1,78 @@
+"""The object's side of bookmarks: what `ctx.storage` calls (semantics 14)."""
+
+import asyncio
+import sqlite3
+from typing import TYPE_CHECKING
+
+from . import gate as gates
+from .bookmarks import BookmarkFolder, BookmarkImages, make, time_of
+from .errors import DurableObjectError
+
+if TYPE_CHECKING:
+    from .instance import Instance
+
+
+class Bookmarks:
+    """Makes, finds and restores the bookmarks of one object."""
+
+    def __init__(self, instance: "Instance") -> None:
+        self._instance = instance
+        self._number = 0
+
+    async def current(self) -> str:
+        """Commits, keeps a copy of the storage, and returns its bookmark."""
+        instance = self._instance
+        database = instance.database
+        if database.explicit:
+            raise DurableObjectError("getCurrentBookmark() cannot be called within a transaction")
+        database.commit_implicit()
+        instance.check()
+        self._number += 1
+        now = instance.clock.now()
+        bookmark = make(now, self._number, instance.namespace.runtime.random_bytes(16))
+        if database.path is None:
+            self._images().keep(bookmark, database.connection.serialize(), now)
+            return bookmark
+        # The read transaction begins here, on the loop: later writes of the object are not in the copy.
+        reader = sqlite3.connect(database.path, isolation_level=None, check_same_thread=False)
+        try:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            folder = BookmarkFolder(database.path)
+            await gates.run_outside(asyncio.to_thread(_copy, folder, bookmark, reader, now))
+        finally:
+            reader.close()
+        return bookmark
+
+    async def for_time(self, milliseconds: int) -> str:
+        """Returns the newest kept bookmark at or before a time."""
+        found = [bookmark for bookmark in await self._kept() if time_of(bookmark) <= milliseconds]
+        if not found:
+            raise DurableObjectError("No bookmark is kept from that time or before; getCurrentBookmark() makes them.")
+        return found[-1]
+
+    async def restore(self, bookmark: str) -> str:
+        """Makes the next session restore `bookmark`; returns a bookmark of the present."""
+        if not isinstance(bookmark, str) or bookmark not in await self._kept():
+            raise DurableObjectError("That is not a bookmark of this object, or it is no longer kept.")
+        undo = await self.current()
+        path = self._instance.database.path
+        if path is None:
+            self._images().request(bookmark)
+        else:
+            await gates.run_outside(asyncio.to_thread(BookmarkFolder(path).request, bookmark))
+        return undo
+
+    async def _kept(self) -> list[str]:
+        path = self._instance.database.path
+        if path is None:
+            return self._images().kept()
+        return await gates.run_outside(asyncio.to_thread(BookmarkFolder(path).kept))
+
+    def _images(self) -> BookmarkImages:
+        return self._instance.namespace.bookmark_images.setdefault(str(self._instance.id), BookmarkImages())
+
+
+def _copy(folder: BookmarkFolder, bookmark: str, reader: sqlite3.Connection, now: int) -> None:
+    folder.copy(bookmark, reader)
+    folder.prune(now)
