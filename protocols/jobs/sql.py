@@ -24,7 +24,8 @@ FINDING_COLUMNS = (
 )  # fmt: skip
 
 # `state_findings.id` never names another finding again: a frozen subset must not hit a later one (spec 24, JB-10).
-# The partial indexes make a claim, and the reap before it, a search instead of a scan.
+# The index by status has the order of claims behind it, so that a claim takes its first entry; a reap finds what is
+# due in the index of expiries. Of `state_events` only the oldest rows go, so its numbers rise without a counter.
 SCHEMA: tuple[str, ...] = (
     """CREATE TABLE IF NOT EXISTS state_jobs (
   id TEXT PRIMARY KEY, extension_id TEXT NOT NULL, extension_version TEXT NOT NULL, extension_kind TEXT NOT NULL,
@@ -32,9 +33,7 @@ SCHEMA: tuple[str, ...] = (
   nonce TEXT NOT NULL, priority INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL, failure_reason TEXT, runner TEXT,
   ttl_seconds INTEGER, created_at INTEGER NOT NULL, claimed_at INTEGER, finished_at INTEGER, expires_at INTEGER,
   submitted_by TEXT)""",
-    "CREATE INDEX IF NOT EXISTS ix_state_jobs_status ON state_jobs (status)",
-    """CREATE INDEX IF NOT EXISTS ix_state_jobs_claim ON state_jobs (priority DESC, created_at, id)
-  WHERE status = 'queued'""",
+    "CREATE INDEX IF NOT EXISTS ix_state_jobs_status ON state_jobs (status, priority DESC, created_at, id)",
     """CREATE INDEX IF NOT EXISTS ix_state_jobs_expiry ON state_jobs (expires_at)
   WHERE status = 'running' AND expires_at IS NOT NULL""",
     "CREATE INDEX IF NOT EXISTS ix_state_jobs_content ON state_jobs (content_hash)",
@@ -59,7 +58,7 @@ SCHEMA: tuple[str, ...] = (
   generated_at INTEGER NOT NULL, job_id TEXT)""",
     "CREATE INDEX IF NOT EXISTS ix_state_findings_node ON state_findings (node_id, extension_id)",
     """CREATE TABLE IF NOT EXISTS state_events (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT, envelope_json TEXT NOT NULL)""",
+  seq INTEGER PRIMARY KEY, envelope_json TEXT NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS disabled_extensions (key TEXT PRIMARY KEY)",
     """CREATE TABLE IF NOT EXISTS scan_nodes (
   path TEXT PRIMARY KEY, kind TEXT NOT NULL, provider TEXT NOT NULL, body_hash TEXT NOT NULL,
@@ -72,18 +71,23 @@ def _marks(columns: tuple[str, ...]) -> str:
     return ", ".join("?" * len(columns))
 
 
-def transition(trigger: Trigger, *, where: str, extra: str = "", returning: str = "id") -> str:
+def transition(
+    trigger: Trigger, *, where: str, extra: str = "", returning: str = "id", index: str | None = None
+) -> str:
     """The guarded statement of a transition: its rows are the jobs that moved.
 
     Bindings: those of `extra`, then the finishing time if the transition finishes, then those of `where`.
     """
     rule = TRANSITIONS[trigger]
     reason = f"'{rule.reason}'" if rule.reason else "NULL"
+    # `=` for a single state: SQLite recognises the condition of a partial index in it, and not in a list of one
     sources = ", ".join(f"'{status}'" for status in rule.sources)
+    guard = f"status IN ({sources})" if len(rule.sources) > 1 else f"status = {sources}"
     finished = ", finished_at = ?" if rule.finishes else ""
+    table = "state_jobs" if index is None else f"state_jobs INDEXED BY {index}"
     return (
-        f"UPDATE state_jobs SET status = '{rule.to}', failure_reason = {reason}{extra}{finished} "
-        f"WHERE {where} AND status IN ({sources}) RETURNING {returning}"
+        f"UPDATE {table} SET status = '{rule.to}', failure_reason = {reason}{extra}{finished} "
+        f"WHERE {where} AND {guard} RETURNING {returning}"
     )
 
 
@@ -111,7 +115,7 @@ def _claim(condition: str) -> str:
 
 CLAIM = _claim("")
 CLAIM_FILTERED = _claim(f" AND {MATCHES_FILTER}")
-REAP = transition(Trigger.REAP, where="expires_at IS NOT NULL AND expires_at < ?")
+REAP = transition(Trigger.REAP, where="expires_at IS NOT NULL AND expires_at < ?", index="ix_state_jobs_expiry")
 CANCEL = transition(Trigger.CANCEL, where=BY_ID)
 CANCEL_ALL = transition(Trigger.CANCEL, where=ALL)
 FAIL = transition(Trigger.FAIL, where=BY_ID)
