@@ -30,7 +30,7 @@ class WorkerBlobs:
             raise LedgerConflict("blob-conflict", str(conflict), f"r2:{path}") from None
 
     def get(self, path: str, limit: int) -> bytes | None:
-        """A whole object of at most `limit` bytes, in one request; compared with the digest that the service tells."""
+        """A whole object of at most `limit` bytes, in one request, its digest compared when told."""
         answer = self._chunk(path, 0, limit + 1)
         if answer is None or answer.status == 416:
             return None if answer is None else b""
