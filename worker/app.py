@@ -163,7 +163,7 @@ class StatePlane:
         try:
             check_configured(settings, route.auth)
             body = await read_body(receive, headers, route.transport_cap)
-            signer = self._auth.verify(settings, route.auth, scope, body)
+            signer = await self._auth.verify(settings, route.auth, scope, body)
             if route.queue and settings.queue is None:
                 raise ExactReviewQueueNotConfigured
             style = route.style

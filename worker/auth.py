@@ -2,12 +2,12 @@
 2).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.protocols import signatures
-from moorage.protocols.signatures import NonceMemory, Refused, Request, body_hmac
+from moorage.protocols.signatures import NonceMemory, Refused, Request, Verified, body_hmac, verify_request
 from moorage.protocols.wire import (
     InvalidSignature,
     OperatorNotConfigured,
@@ -21,6 +21,7 @@ from .settings import Settings
 SIGNATURE_HEADER = b"x-clawsweeper-exact-review-signature"
 HUB_HEADER = b"x-hub-signature-256"
 INPUT_HEADER = b"signature-input"
+OFFLOAD_BYTES = 256 * 1024
 
 # key ids that open a route, the first of which must be configured
 _KEY_IDS: dict[Auth, tuple[str, ...]] = {
@@ -61,10 +62,31 @@ class Authenticator:
         self._now = now
         self._nonces = NonceMemory(now())
 
-    def verify(self, settings: Settings, auth: Auth, scope: Mapping[str, Any], body: bytes) -> Signer | None:
-        """Who signed the request of the ASGI `scope`; None on a route that wants nobody. Raises InvalidSignature."""
+    async def verify(self, settings: Settings, auth: Auth, scope: Mapping[str, Any], body: bytes) -> Signer | None:
+        """Who signed the request of the ASGI `scope`; None on a route that wants nobody. Raises InvalidSignature.
+
+        Long bodies are hashed in a thread, so that the loop goes on serving.
+        """
         if auth is Auth.NONE:
             return None
+        now = self._now()
+        try:
+            if len(body) < OFFLOAD_BYTES:
+                checked = self._check(settings, auth, scope, body, now)
+            else:
+                checked = await asyncio.to_thread(self._check, settings, auth, scope, body, now)
+            if isinstance(checked, Signer):
+                return checked
+            self._nonces.admit(checked.key_id, checked.nonce, checked.created, now)
+        except Refused as refused:
+            raise InvalidSignature(reason=refused.reason, **refused.fields) from None
+        return Signer(checked.key_id, 2)
+
+    @staticmethod
+    def _check(
+        settings: Settings, auth: Auth, scope: Mapping[str, Any], body: bytes, now: float
+    ) -> Signer | Verified:
+        """What version 1 says, or a version 2 signature that holds and whose nonce is still to be admitted."""
         key_ids = _KEY_IDS[auth]
         versions = settings.versions or frozenset()
         wanted = HUB_HEADER if auth is Auth.HUB else SIGNATURE_HEADER
@@ -80,7 +102,7 @@ class Authenticator:
             request = Request(
                 scope["method"], path, scope["query_string"], scope["headers"], scope.get("scheme", "http")
             )
-            return self._verify_2(settings, key_ids, request, body)
+            return verify_request(request, body, {key_id: settings.keys[key_id] for key_id in key_ids}, now)
         # the code host signs with version 1 whatever our own clients do
         if 1 in versions or auth is Auth.HUB:
             given = given.strip(b" \t")
@@ -88,13 +110,3 @@ class Authenticator:
                 if body_hmac.verify(settings.keys[key_id], body, given):
                     return Signer(key_id, 1)
         raise InvalidSignature
-
-    def _verify_2(self, settings: Settings, key_ids: tuple[str, ...], request: Request, body: bytes) -> Signer:
-        keys = {key_id: settings.keys[key_id] for key_id in key_ids}
-        now = self._now()
-        try:
-            verified = signatures.verify_request(request, body, keys, now)
-            self._nonces.admit(verified.key_id, verified.nonce, verified.created, now)
-        except Refused as refused:
-            raise InvalidSignature(reason=refused.reason, **refused.fields) from None
-        return Signer(verified.key_id, 2)

@@ -1,7 +1,7 @@
 """A request as RFC 9421 sees it: components by name, and the signature base over them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .refusals import Reason, Refused
 from .structured import InnerList, Item, serialize_bare, serialize_inner_list
@@ -18,14 +18,20 @@ class Request:
     query: bytes
     headers: Iterable[tuple[bytes, bytes]]
     scheme: str = "http"
+    _fields: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fields = self._fields
+        for header, line in self.headers:
+            name, value = header.decode("latin-1"), line.strip(b" \t").decode("latin-1")
+            fields[name] = f"{fields[name]}, {value}" if name in fields else value
 
     def field(self, name: str) -> str | None:
-        """The combined value of a header field (RFC 9421 section 2.1): lines trimmed, joined by `, `; None when
-        absent.
+        """The combined value of a header field: lines trimmed, joined by `, `; None when absent.
+
+        RFC 9421 section 2.1.
         """
-        wanted = name.encode("latin-1")
-        lines = [value.strip(b" \t").decode("latin-1") for header, value in self.headers if header == wanted]
-        return ", ".join(lines) if lines else None
+        return self._fields.get(name)
 
     def component(self, name: str) -> str:
         """The value of a covered component (RFC 9421 section 2). Raises Refused for one that is unknown or absent."""

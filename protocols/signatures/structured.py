@@ -19,6 +19,8 @@ _STRING: Final = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"', re.ASCII)
 _TOKEN: Final = re.compile(r"[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*", re.ASCII)
 _BYTES: Final = re.compile(r":([A-Za-z0-9+/=]*):", re.ASCII)
 _BOOLEAN: Final = re.compile(r"\?([01])", re.ASCII)
+_ESCAPED: Final = re.compile(r'\\(["\\])')
+_NUMBER_STARTS: Final = "-0123456789"
 _OWS: Final = re.compile(r"[ \t]*", re.ASCII)
 _SP: Final = re.compile(r" *", re.ASCII)
 
@@ -81,21 +83,27 @@ class _Reader:
         return found[0]
 
     def bare_item(self) -> BareItem:
-        if found := self.take(_STRING):
-            return re.sub(r'\\(["\\])', r"\1", found[1])
-        if found := self.take(_BYTES):
-            return decode_bytes(found[1])
-        if found := self.take(_BOOLEAN):
-            return found[1] == "1"
-        if found := self.take(_NUMBER):
-            return float(found[0]) if "." in found[0] else int(found[0])
-        if found := self.take(_TOKEN):
+        first = self.text[self.at : self.at + 1]
+        if first == '"':
+            if found := self.take(_STRING):
+                return _ESCAPED.sub(r"\1", found[1]) if "\\" in found[1] else found[1]
+        elif first == ":":
+            if found := self.take(_BYTES):
+                return decode_bytes(found[1])
+        elif first == "?":
+            if found := self.take(_BOOLEAN):
+                return found[1] == "1"
+        elif first in _NUMBER_STARTS and first:
+            if found := self.take(_NUMBER):
+                return float(found[0]) if "." in found[0] else int(found[0])
+        elif found := self.take(_TOKEN):
             return Token(found[0])
         raise self.fail("a string, token, number, boolean or byte sequence")
 
     def parameters(self) -> Parameters:
         result: Parameters = {}
-        while self.skip(";"):
+        while self.text.startswith(";", self.at):
+            self.at += 1
             self.take(_SP)
             key = self.key()
             value: BareItem = self.bare_item() if self.skip("=") else True
@@ -161,6 +169,8 @@ def parse_dictionary(text: str) -> dict[str, Member]:
 
 def serialize_bare(value: BareItem) -> str:
     """`value` in its canonical form. Raises Malformed for what has none."""
+    if isinstance(value, str):
+        return _serialize_text(value)
     if isinstance(value, bool):
         return "?1" if value else "?0"
     if isinstance(value, int):
@@ -170,13 +180,17 @@ def serialize_bare(value: BareItem) -> str:
     if isinstance(value, float):
         text = f"{value:.3f}".rstrip("0")
         return text + "0" if text.endswith(".") else text
-    if isinstance(value, bytes):
-        return f":{base64.b64encode(value).decode()}:"
+    return f":{base64.b64encode(value).decode()}:"
+
+
+def _serialize_text(value: str) -> str:
     if isinstance(value, Token):
         return str(value)
     if not value.isascii() or not value.isprintable():
         raise Malformed("a string holds printable ASCII only")
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if "\\" in value or '"' in value:
+        value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{value}"'
 
 
 def serialize_parameters(parameters: Parameters) -> str:

@@ -113,6 +113,7 @@ async def test_what_was_damaged_is_found_on_reading_back(world: World) -> None:
         if request.url.path.endswith("/chunk"):
             length = msgspec.json.decode(request.content)["length"]
             blob = await world.plane.bucket.head("assets/large")
+            assert blob is not None
             headers = {
                 "content-range": f"bytes 0-{length - 1}/{blob.size}",
                 "x-clawsweeper-blob-digest": blob.customMetadata["sha256"],

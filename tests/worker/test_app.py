@@ -281,6 +281,17 @@ class TestSignatures:
                 "not_before": NOW,
             }
 
+    @pytest.mark.parametrize("version", [1, 2])
+    async def test_long_bodies_are_verified_too(self, version: int) -> None:
+        body = b" " * 300_000 + b'{"next_cursor":1,"expected_revision":0}'
+        async with Plane() as plane:
+            await plane.advance(1000)
+            for sent, status in ((body, 202), (body + b" ", 401)):
+                headers = {SIGNATURE: sign(WEBHOOK_SECRET, body)}
+                if version == 2:
+                    headers = v2("PUT", CURSOR, body, nonce=str(status))
+                assert (await plane.request("PUT", CURSOR, headers=headers, body=sent)).status == status
+
     async def test_a_failed_signature_does_not_use_up_the_nonce(self) -> None:
         async with Plane() as plane:
             await plane.advance(1000)
