@@ -83,11 +83,21 @@ class FileReader:
         self._pieces = pieces
         self._descriptor = descriptor
         self._pinned = [blob for blob, _, _ in pieces] if pinned else []
+        self._ahead = b""
 
     def __aiter__(self) -> "FileReader":
         return self
 
+    def read_ahead(self) -> None:
+        """Reads a small object while its file is being opened anyway. Blocks; errors show when the body is read."""
+        if self._pieces[0][2] <= CHUNK_BYTES:
+            with contextlib.suppress(OSError):
+                self._ahead = self._next()
+
     async def __anext__(self) -> bytes:
+        if self._ahead:
+            chunk, self._ahead = self._ahead, b""
+            return chunk
         if not self._pieces:
             self._release()
             raise StopAsyncIteration
@@ -114,6 +124,7 @@ class FileReader:
 
     def _release(self) -> None:
         self._pieces = []
+        self._ahead = b""
         self._close()
         pinned, self._pinned = self._pinned, []
         self._backend.release(pinned)
@@ -189,6 +200,8 @@ class FileBackend:
     async def run(self, function: Callable[[], T]) -> T:
         """The result of file work done in a thread; InternalError when the file system failed."""
         with _failures():
+            if self._closed:
+                raise OSError("the bucket is closed")
             return await in_thread(self._executor, function)
 
     async def _read(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -248,14 +261,16 @@ class FileBackend:
                 return FileReader(self, [], -1, pinned=False)
             path = self.blobs.path_of(pieces[0][0])
 
-            def open_now() -> int:
+            def open_now() -> FileReader | None:
                 try:
-                    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 except FileNotFoundError:
-                    return -1
+                    return None
+                reader = FileReader(self, pieces, descriptor, pinned=False)
+                reader.read_ahead()
+                return reader
 
-            descriptor = await self.run(open_now)
-            return None if descriptor < 0 else FileReader(self, pieces, descriptor, pinned=False)
+            return await self.run(open_now)
         # parts are opened one by one, so they are held first, and used only if the object is still the same then
         self._pins.hold(blob for blob, _, _ in pieces)
         reader = FileReader(self, pieces, -1, pinned=True)
@@ -289,7 +304,7 @@ class FileBackend:
     async def _stage(self, source: Source) -> tuple[Staged, dict[str, str]]:
         """The source's bytes, verified, synced and linked, and the checksums to keep; or nothing is left of it."""
         digester = source.digester
-        staged = await self.run(self.blobs.stage)
+        staged = self.blobs.stage()
         try:
             if source.data is not None:
                 data = memoryview(source.data)

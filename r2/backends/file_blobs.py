@@ -45,23 +45,26 @@ class Staged:
         self._store = store
         self.blob = blob
         self._checkpoint = store.checkpoint
-        self._descriptor = os.open(store.staging / blob, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
+        self._descriptor = -1
+
+    def _opened(self) -> int:
+        if self._descriptor < 0:
+            path = self._store.staging / self.blob
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             self._checkpoint("opened")
-        except BaseException:
-            self.discard()
-            raise
+        return self._descriptor
 
     def write(self, block: Block) -> None:
         """Appends `block`."""
+        descriptor = self._opened()
         view = memoryview(block)
         while len(view):
-            view = view[os.write(self._descriptor, view) :]
+            view = view[os.write(descriptor, view) :]
         self._checkpoint("written")
 
     def link(self) -> None:
         """Syncs the bytes and gives them their final name, durably. FileExistsError when the name is taken."""
-        os.fsync(self._descriptor)
+        os.fsync(self._opened())
         self._close()
         self._checkpoint("synced")
         folder = self._store.folder_of(self.blob)
@@ -103,7 +106,7 @@ class BlobStore:
         sync_folder(folder)
 
     def stage(self) -> Staged:
-        """A new blob, open for writing."""
+        """A new blob, of which there is nothing on disk yet."""
         return Staged(self, secrets.token_hex(20))
 
     def path_of(self, blob: str) -> Path:
@@ -114,11 +117,9 @@ class BlobStore:
         """The folder of `blob`, made durably when it is new."""
         folder = self.blobs / blob[:2]
         if blob[:2] not in self._known:
-            try:
-                folder.mkdir()
-                sync_folder(self.blobs)
-            except FileExistsError:
-                pass
+            # synced also when it is there: whoever made it may not have synced it yet
+            folder.mkdir(exist_ok=True)
+            sync_folder(self.blobs)
             self._known.add(blob[:2])
         return folder
 

@@ -68,12 +68,15 @@ class MemoryBackend:
         self._objects: dict[str, tuple[Record, bytes]] = {}
         self._order: list[bytes] = []
         self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._closed = False
 
     async def head(self, key: str) -> Record | None:
+        self._check_open()
         found = self._objects.get(key)
         return None if found is None else found[0]
 
     async def get(self, key: str, choose: Choose, *, whole: bool) -> tuple[Record, Reader | None] | None:
+        self._check_open()
         found = self._objects.get(key)
         if found is None:
             return None
@@ -94,6 +97,7 @@ class MemoryBackend:
         return self._store(draft, data, source.digester.md5, checksums)
 
     def _store(self, draft: Draft, data: bytes, etag: str, checksums: dict[str, str]) -> Record:
+        self._check_open()
         record = Record(
             draft.key, new_version(), len(data), etag, self._now(), checksums, draft.http, dict(draft.custom)
         )
@@ -103,11 +107,14 @@ class MemoryBackend:
         return record
 
     async def delete(self, keys: Sequence[str]) -> None:
+        self._check_open()
         for key in keys:
             if self._objects.pop(key, None) is not None:
                 del self._order[bisect.bisect_left(self._order, key.encode())]
 
     async def list(self, query: Query) -> Page:
+        self._check_open()
+
         def scan(low: bytes, high: bytes | None, limit: int) -> Sequence[tuple[bytes, Record]]:
             start = bisect.bisect_left(self._order, low)
             end = len(self._order) if high is None else bisect.bisect_left(self._order, high)
@@ -116,6 +123,7 @@ class MemoryBackend:
         return page_of(query, scan, lambda record: record)
 
     async def create_upload(self, draft: Draft) -> str:
+        self._check_open()
         upload = new_token()
         self._uploads[draft.key, upload] = _Upload(draft)
         return upload
@@ -150,7 +158,12 @@ class MemoryBackend:
         found.open = False
         found.parts.clear()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InternalError from RuntimeError("the bucket is closed")
+
     async def close(self) -> None:
+        self._closed = True
         self._objects.clear()
         self._order.clear()
         self._uploads.clear()

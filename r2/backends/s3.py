@@ -141,6 +141,8 @@ class S3Backend:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
+            if self._closed:
+                raise OSError("the bucket is closed")
             return await in_thread(self._executor, function)
         except (ClientError, BotoCoreError, OSError) as error:
             found = translated(error)

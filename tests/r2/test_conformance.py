@@ -430,5 +430,13 @@ async def test_differences_are_written_down(bucket: Bucket) -> None:
 
 
 async def test_closing_twice_is_allowed(bucket: Bucket) -> None:
+    await bucket.put("k", "x")
     await bucket.close()
     await bucket.close()
+
+
+async def test_a_closed_bucket_refuses_work(bucket: Bucket) -> None:
+    await bucket.close()
+    for work in (bucket.put("k", "x"), bucket.get("k"), bucket.list(), bucket.delete("k")):
+        with pytest.raises(R2Error, match="10001"):
+            await work
