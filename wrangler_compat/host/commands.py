@@ -47,26 +47,42 @@ _HELP = {row.name: row.help for row in SETTINGS}
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.argument("folders", nargs=-1, metavar="[DIR]...", type=click.Path(path_type=Path, exists=True, file_okay=False)),
+        click.argument(
+            "folders", nargs=-1, metavar="[DIR]...", type=click.Path(path_type=Path, exists=True, file_okay=False)
+        ),
         click.option("--port", type=click.IntRange(0, 65535), default=None, help=_HELP["port"]),
         click.option("--host", default=None, help=_HELP["host"]),
         click.option("--state", type=click.Path(path_type=Path), default=None, metavar="FOLDER", help=_HELP["state"]),
         click.option("--env", "environment", metavar="NAME", help="environment of the configuration"),
         click.option(
-            "--config", "config_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+            "--config",
+            "config_file",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            metavar="FILE",
             help="configuration file; ends the search",
         ),
-        click.option("--var", "variables", multiple=True, callback=_variable, metavar="NAME=VALUE", help="a variable; may be repeated"),
+        click.option(
+            "--var",
+            "variables",
+            multiple=True,
+            callback=_variable,
+            metavar="NAME=VALUE",
+            help="a variable; may be repeated",
+        ),
         click.option("--r2", type=click.Choice(["file", "memory", "moto", "s3"]), default=None, help=_HELP["r2"]),
         click.option("--admin-port", type=click.IntRange(-1, 65535), default=None, help=_HELP["admin_port"]),
-        click.option("--init-secrets", is_flag=True, help="write missing secrets of the state plane into .dev.vars, once"),
+        click.option(
+            "--init-secrets", is_flag=True, help="write missing secrets of the state plane into .dev.vars, once"
+        ),
         click.option("--test-hooks", is_flag=True, help=_HELP["test_hooks"]),
         click.option("--idle-seconds", type=float, default=None, help=_HELP["idle_seconds"]),
         click.option("--max-objects", type=click.IntRange(0), default=None, help=_HELP["max_objects"]),
         click.option("--access-log/--no-access-log", default=None, help=_HELP["access_log"]),
         click.option("--no-durable", is_flag=True, help=_HELP["durable"]),
-        click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True),
-    ]  # fmt: skip
+        click.option(
+            "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+        ),
+    ]
     for option in reversed(options):
         function = option(function)
     return function
@@ -186,7 +202,7 @@ def _required(folder: Path) -> tuple[str, ...]:
 
 
 def init_secrets(path: Path, names: tuple[str, ...]) -> list[str]:
-    """Adds a random value for every name that `path` does not set; creates it with mode 0600. Returns what was added."""
+    """Adds a random value for every name that `path` does not set (mode 0600); returns the names that were added."""
     present = path.read_text(encoding="utf-8") if path.exists() else ""
     lines = [line.strip().removeprefix("export ").partition("=")[0].strip() for line in present.splitlines()]
     missing = [name for name in names if name not in lines and not os.environ.get(name)]

@@ -109,7 +109,8 @@ class Host:
     async def start(self) -> None:
         """Loads and starts every Worker.
 
-        Raises ConfigError, LoadError, BindingError, MigrationError, StateInUse, or what a Worker's module raises at import.
+        Raises ConfigError, LoadError, BindingError, MigrationError, StateInUse, or what a Worker's module raises when
+        it is imported.
         """
         configs = self.configurations()
         self.settings.state.mkdir(parents=True, exist_ok=True)
