@@ -23,32 +23,27 @@ class RouteTable:
         self._exact: dict[str, Methods] = {}
         self._last: dict[str, list[tuple[str, Methods]]] = {}
         self.others: list[Route] = []
+        claimed: set[tuple[str, str, int]] = set()
         for route in routes:
-            if "{" not in route.path:
-                self._claim(self._exact.setdefault(route.path, {}), route)
-                continue
-            parent, _, last = route.path.rpartition("/")
-            name = _variable(last)
-            if "{" in parent or name is None:
-                self.others.append(route)
-                continue
-            for known, methods in self._last.setdefault(parent, []):
-                if known == name and not any(self._held(methods, route)):
-                    self._claim(methods, route)
-                    break
-            else:
-                self._last[parent].append((name, {}))
-                self._claim(self._last[parent][-1][1], route)
+            for method in route.methods or (ANY,):
+                # two templates may differ in their grammar alone
+                claim = (method, route.path, id(route.accepts))
+                if claim in claimed:
+                    raise ValueError(f"{method} {route.path} is declared twice")
+                claimed.add(claim)
+            self._add(route)
 
-    @staticmethod
-    def _held(methods: Methods, route: Route) -> Iterable[bool]:
-        return (method in methods for method in route.methods or (ANY,))
-
-    def _claim(self, methods: Methods, route: Route) -> None:
-        for method in route.methods or (ANY,):
-            if method in methods:
-                raise ValueError(f"{method} {route.path} is declared twice")
-            methods[method] = route
+    def _add(self, route: Route) -> None:
+        methods = dict.fromkeys(route.methods or (ANY,), route)
+        if "{" not in route.path:
+            self._exact.setdefault(route.path, {}).update(methods)
+            return
+        parent, _, last = route.path.rpartition("/")
+        name = _variable(last)
+        if "{" in parent or name is None:
+            self.others.append(route)
+        else:
+            self._last.setdefault(parent, []).append((name, methods))
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
         """The route and its path parameters; None when no dictionary holds it (a route of `others` still may)."""

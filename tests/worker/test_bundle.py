@@ -1,0 +1,55 @@
+"""The bundle: its configuration is sound, its entry exports what it binds, and it is shipped."""
+
+import asyncio
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+from moorage.wrangler_compat.config import load
+
+BUNDLE = Path(__file__).parents[2] / "worker" / "bundle"
+
+
+def test_configuration_has_no_error() -> None:
+    loaded = load(BUNDLE)
+    assert loaded.report.all_errors == []
+    document = tomllib.loads((BUNDLE / "wrangler.toml").read_text())
+    bindings = {entry["name"]: entry["class_name"] for entry in document["durable_objects"]["bindings"]}
+    assert bindings["EXACT_REVIEW_QUEUE"] == "ExactReviewQueue"
+    assert bindings["GITHUB_ETAG_CACHE"] == "GithubEtagCache"
+    declared = {name for step in document["migrations"] for name in step.get("new_sqlite_classes", [])}
+    assert set(bindings.values()) <= declared, "a bound class without a migration has no SQL storage"
+    assert document["r2_buckets"] == [{"binding": "STATE_SNAPSHOTS", "bucket_name": "clawsweeper-state-snapshots"}]
+    assert document["secrets"]["required"] == ["CLAWSWEEPER_WEBHOOK_SECRET", "EXACT_REVIEW_OPERATOR_SECRET"]
+
+
+def test_entry_exports_the_bound_classes() -> None:
+    from moorage.worker.bundle import entry
+
+    document = tomllib.loads((BUNDLE / "wrangler.toml").read_text())
+    names = {binding["class_name"] for binding in document["durable_objects"]["bindings"]}
+    assert {*names, "Default"} <= set(entry.__all__)
+    for name in entry.__all__:
+        assert callable(getattr(entry, name))
+
+
+def test_entry_stays_small() -> None:
+    lines = [line for line in (BUNDLE / "entry.py").read_text().splitlines() if line and not line.startswith('"""')]
+    assert len(lines) <= 12
+
+
+def test_files_are_package_data() -> None:
+    folder = resources.files("moorage.worker.bundle")
+    assert {"wrangler.toml", "entry.py"} <= {file.name for file in folder.iterdir()}
+
+
+async def test_the_default_entrypoint_answers_a_request() -> None:
+    from types import SimpleNamespace
+
+    from moorage.durable_objects.runtime.web import Request
+    from moorage.worker.entry import Default
+
+    env = SimpleNamespace(CLAWSWEEPER_DEPLOY_SHA="f" * 40)
+    response = await asyncio.wait_for(Default(None, env).fetch(Request("http://127.0.0.1/api/health")), 10)
+    assert response.status == 200
+    assert (await response.json())["deployment_sha"] == "f" * 40
