@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from . import switching
+
 _HERE = __name__.rpartition(".")[0]
 
 # public name → module here. Parents come before their children.
@@ -80,6 +82,8 @@ class WorkersFinder:
         if inner is not None:
             if name in _YIELDING and self._brought(name):
                 return None
+            # a program written for the platform may import run_sync as late as in a handler
+            switching.enable()
             module = _HERE + inner
             package = name in {"workers", "pyodide", "js"}
             return ModuleSpec(name, _Loader(module), is_package=package)

@@ -4,25 +4,25 @@ A coroutine that may do so is driven on a stack of its own (a greenlet). `run_sy
 and, wherever the awaitable would wait, hands what it waits for to the stack that drives the coroutine: to the task it
 looks as if the coroutine itself had awaited. The task, its context and its cancellation stay the ordinary ones.
 
-It costs a stack a coroutine, so it is used only once a program has asked for it (`enabled`): importing `run_sync`
-does, and `wsgi.fetch` always runs its application this way.
+A stack is used for one coroutine after another, so that it costs two switches a step (some microseconds a handler).
+It is on (`enabled`) once a program has imported one of the platform's modules by its public name; `wsgi.fetch` always
+runs its application this way.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import copy_context
 from types import TracebackType
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import greenlet
 
 T = TypeVar("T")
 
 enabled = False
-_prepared: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 def enable() -> None:
@@ -32,7 +32,58 @@ def enable() -> None:
 
 
 class _Stack(greenlet.greenlet):  # type: ignore[misc]
-    """The stack of one coroutine; its parent is whoever steps the coroutine at the moment."""
+    """A stack that runs one coroutine after another; its parent is whoever steps the coroutine at the moment."""
+
+    def run(self, job: tuple[Coroutine[Any, Any, Any], Any]) -> Any:
+        while True:
+            outcome = _run(*job)
+            del job
+            idle = _mine.idle
+            if len(idle) >= MOST_IDLE:
+                return outcome
+            idle.append(self)
+            job = self.parent.switch(outcome)
+
+
+class _Mine(threading.local):
+    """What belongs to a thread: its idle stacks, and the loop whose tasks are switchable already."""
+
+    def __init__(self) -> None:
+        self.idle: list[_Stack] = []
+        self.loop: Callable[[], Any] = lambda: None
+
+
+_mine = _Mine()
+MOST_IDLE = 256
+
+
+class _End:
+    """How a coroutine ended."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: Any, error: BaseException | None) -> None:
+        self.value = value
+        self.error = error
+
+
+def _run(coroutine: Coroutine[Any, Any, Any], value: Any) -> _End:
+    """Steps `coroutine` to its end; what it waits for goes to the driver."""
+    step: Callable[[Any], Any] = coroutine.send
+    while True:
+        try:
+            waited = step(value)
+        except StopIteration as end:
+            return _End(end.value, None)
+        except greenlet.GreenletExit:
+            raise
+        except BaseException as error:
+            return _End(None, error)
+        try:
+            value = _to_driver(waited)
+            step = coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw
 
 
 class Switchable(Coroutine[Any, Any, T]):
@@ -56,12 +107,15 @@ class Switchable(Coroutine[Any, Any, T]):
     def send(self, value: Any) -> Any:
         here = greenlet.getcurrent()
         stack = self._stack
+        if stack is _ENDED:
+            raise RuntimeError("cannot reuse already awaited coroutine")
         if stack is None:
-            self._prepare_loop()
-            stack = self._stack = _Stack(self._run, here)
-            stack.gr_context = here.gr_context if here.gr_context is not None else copy_context()
-        else:
-            stack.parent = here
+            _prepare_loop()
+            idle = _mine.idle
+            stack = self._stack = idle.pop() if idle else _Stack()
+            stack.gr_context = here.gr_context
+            value = (self._coroutine, value)
+        stack.parent = here
         return self._result(stack, stack.switch(value))
 
     def throw(  # type: ignore[override]
@@ -71,7 +125,7 @@ class Switchable(Coroutine[Any, Any, T]):
         if traceback is not None:
             error = error.with_traceback(traceback)
         stack = self._stack
-        if stack is None:
+        if stack is None or stack is _ENDED:
             return self._coroutine.throw(error)
         stack.parent = greenlet.getcurrent()
         return self._result(stack, stack.throw(error))
@@ -79,7 +133,7 @@ class Switchable(Coroutine[Any, Any, T]):
     def close(self) -> None:
         if self._stack is None:
             self._coroutine.close()
-        elif not self._stack.dead:
+        elif self._stack is not _ENDED:
             try:
                 self.throw(GeneratorExit())
             except (GeneratorExit, StopIteration):
@@ -87,39 +141,31 @@ class Switchable(Coroutine[Any, Any, T]):
             raise RuntimeError("coroutine ignored GeneratorExit")
 
     def _result(self, stack: _Stack, outcome: Any) -> Any:
-        # the stack ends by returning (value, error) and waits by switching to its parent with what it waits for
-        if not stack.dead:
+        # the stack switches to its parent with what the coroutine waits for, or with how it ended
+        if type(outcome) is not _End:
             return outcome
-        value, error = outcome
-        if error is not None:
-            raise error
-        raise StopIteration(value)
+        self._stack = _ENDED
+        if not stack.dead:
+            stack.gr_context = None
+        if outcome.error is not None:
+            raise outcome.error
+        raise StopIteration(outcome.value)
 
-    def _run(self, value: Any) -> tuple[Any, BaseException | None]:
-        coroutine = self._coroutine
-        step: Callable[[Any], Any] = coroutine.send
-        while True:
-            try:
-                waited = step(value)
-            except StopIteration as end:
-                return end.value, None
-            except BaseException as error:
-                return None, error
-            try:
-                value = _to_driver(waited)
-                step = coroutine.send
-            except BaseException as error:
-                value, step = error, coroutine.throw
 
-    def _prepare_loop(self) -> None:
-        """Tasks that switchable code starts must be switchable too."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        if loop not in _prepared:
-            _prepared.add(loop)
-            loop.set_task_factory(_factory_over(loop.get_task_factory()))
+_ENDED: Any = object()
+
+
+def _prepare_loop() -> None:
+    """Tasks that switchable code starts must be switchable too."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if _mine.loop() is not loop:
+        _mine.loop = weakref.ref(loop)
+        factory = loop.get_task_factory()
+        if not getattr(factory, "switchable", False):
+            loop.set_task_factory(_factory_over(factory))
 
 
 def _factory_over(inner: Any) -> Any:
@@ -130,6 +176,7 @@ def _factory_over(inner: Any) -> Any:
             return inner(loop, coroutine, **options)
         return asyncio.Task(coroutine, loop=loop, **options)
 
+    factory.switchable = True  # type: ignore[attr-defined]
     return factory
 
 
