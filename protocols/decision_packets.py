@@ -45,23 +45,23 @@ def plan_packet(report_id: RecordId, report: str, packet: bytes | None) -> Packe
     """Returns the plan for a report and the packet that belongs to it (None: it shall have none).
 
     The fields `decision_packet_path` and `decision_packet_sha256` are set to the packet's, or to `none` when the
-    report has them and no packet is written. A refused report is returned as it is. Raises ValueError when
-    `report_id` is no report (neither `items` nor `closed`).
+    report has them and no packet is written; a report that the writer cannot change safely is returned as it is.
+    Raises ValueError when `report_id` is no report (neither `items` nor `closed`).
     """
     if report_id.section not in ("items", "closed"):
         raise ValueError(f"{report_id.path}: only reports of items and closed have decision packets")
     path = RecordId(report_id.slug, "decision-packets", report_id.id).path
     if packet is None:
-        return PacketPlan(_without_reference(report), path, None)
+        return PacketPlan(_without_reference(report, path), path, None)
     refusal = _refusal(report, packet)
     if refusal is not None:
-        return PacketPlan(report, path, None, refusal)
+        return PacketPlan(_without_reference(report, path), path, None, refusal)
     digest = digest_of(packet)
     written = replace_field(replace_field(report, DIGEST_FIELD, digest), PATH_FIELD, path)
     header = parse(written)
     readable = header.decoded(DIGEST_FIELD).value == digest and header.decoded(PATH_FIELD).value == path
     if not readable or not packet_reference_holds(written, path, digest):
-        return PacketPlan(report, path, None, PacketRefusal.UNREADABLE_REFERENCE)
+        return PacketPlan(_without_reference(report, path), path, None, PacketRefusal.UNREADABLE_REFERENCE)
     return PacketPlan(written, path, packet)
 
 
@@ -74,9 +74,9 @@ def _refusal(report: str, packet: bytes) -> PacketRefusal | None:
     return PacketRefusal.TOO_LARGE if len(packet) > MAX_RECORD_BYTES else None
 
 
-def _without_reference(report: str) -> str:
-    header = parse(report)
-    keys = {key for key, _ in header.fields}
-    if not keys & {PATH_FIELD, DIGEST_FIELD} or header.ambiguous:
+def _without_reference(report: str, path: str) -> str:
+    """Sets the fields that the header has to `none`, if every reader then sees that there is no packet."""
+    if not {PATH_FIELD, DIGEST_FIELD} & {key for key, _ in parse(report).fields}:
         return report
-    return replace_field(replace_field(report, DIGEST_FIELD, NONE), PATH_FIELD, NONE)
+    cleared = replace_field(replace_field(report, DIGEST_FIELD, NONE), PATH_FIELD, NONE)
+    return cleared if packet_reference_holds(cleared, path, None) else report

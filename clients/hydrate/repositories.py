@@ -1,0 +1,180 @@
+"""One repository's records in a folder: the latest snapshot, then the journal behind it, then a comparison.
+
+Spec state-plane-protocol 4, 12. The service never opens an archive that a runner sent it, so contents of a snapshot
+are compared with the digests of the lists; what differs is read again item by item. Commit records have no list:
+those in a snapshot are taken as they are, those of the journal are checked.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from moorage.protocols import records as rules
+
+from ..records import AsyncRecords, Item, Record
+from ..snapshots import AsyncSnapshots, Snapshot
+from .archive import UnsafeArchive, extract_snapshot
+from .progress import Progress
+from .staging import Staging
+
+log = logging.getLogger("moorage.clients.hydrate")
+
+HEALED_ONE_BY_ONE: Final = 200
+"""With more differences than this between a snapshot and the lists the whole journal is replayed."""
+
+
+def file_of(folder: Path, record_id: rules.RecordId) -> Path:
+    """Returns where a record lies below the folder of its repository."""
+    return folder / record_id.section / record_id.file_name
+
+
+def store(folder: Path, record: Record) -> None:
+    """Writes a record, or removes it when it is a tombstone."""
+    path = file_of(folder, record.id)
+    if record.content is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(record.content)
+
+
+def store_item(folder: Path, item: Item) -> None:
+    """Writes the four sections of an item as they are, and removes those that are not there."""
+    for section in rules.TUPLE_SECTIONS:
+        record = item.records.get(section)
+        record_id = rules.RecordId(item.slug, section, str(item.number))
+        store(folder, record or Record(record_id, None, None, 0, ""))
+
+
+def local_digests(folder: Path, section: str) -> dict[int, str]:
+    """Returns the digests of the files of a tuple section, by item number; other names are left out."""
+    found: dict[int, str] = {}
+    for path in _files(folder / section):
+        stem, _, extension = path.name.rpartition(".")
+        number = rules.item_number(stem)
+        if number is not None and extension == rules.EXTENSIONS[section]:
+            found[number] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (path for path in sorted(folder.iterdir()) if path.is_file())
+
+
+class Repositories:
+    """Hydrates repositories into `staging.tree`."""
+
+    def __init__(
+        self, records: AsyncRecords, snapshots: AsyncSnapshots, staging: Staging, progress: Progress
+    ) -> None:
+        self._records = records
+        self._snapshots = snapshots
+        self._staging = staging
+        self._progress = progress
+
+    def folder(self, slug: str) -> Path:
+        """Where a repository's records lie in the tree."""
+        return self._staging.tree / "records" / slug
+
+    async def hydrate(self, slug: str) -> int:
+        """Makes a repository whole and returns the store revision up to which it is; goes on from an earlier run."""
+        folder = self.folder(slug)
+        folder.mkdir(parents=True, exist_ok=True)
+        since = self._staging.repositories.get(slug)
+        if since is None:
+            since = await self._from_snapshot(slug, folder)
+        watermark = await self._replay(slug, folder, since)
+        differences = await self.differences(slug, folder)
+        if len(differences) > HEALED_ONE_BY_ONE and since > 0:
+            watermark = await self._replay(slug, folder, 0)
+            differences = await self.differences(slug, folder)
+        for number in differences:
+            store_item(folder, await self._records.item(slug, number))
+        self._staging.repositories[slug] = watermark
+        self._staging.save()
+        return watermark
+
+    async def items(self, slug: str, numbers: Sequence[int]) -> list[int]:
+        """Reads only these items, four requests each; returns the numbers that were never written."""
+        missing: list[int] = []
+        with self._progress.bar(f"{slug} items", len(numbers)) as bar:
+            for number in numbers:
+                item = await self._records.item(slug, number)
+                store_item(self.folder(slug), item)
+                if not item.records:
+                    missing.append(number)
+                bar.update(1)
+        return missing
+
+    async def _from_snapshot(self, slug: str, folder: Path) -> int:
+        snapshot = await self._snapshots.latest(slug)
+        if snapshot is None:
+            return 0
+        archive = self._staging.work / (hashlib.sha256(snapshot.object_key.encode()).hexdigest() + ".tar.gz")
+        resumed = archive.exists()
+        await self._download(snapshot, archive)
+        for attempt in (1, 2):
+            try:
+                await asyncio.to_thread(self._unpack, snapshot, archive, folder)
+                archive.unlink()
+                return snapshot.watermark
+            except UnsafeArchive as error:
+                archive.unlink()
+                self._clear(folder)
+                if resumed and attempt == 1:
+                    # what an interrupted run left may be damaged
+                    await self._download(snapshot, archive)
+                    continue
+                log.warning("SNAPSHOT OF %s IS NOT USED, replaying the whole journal: %s", slug, error)
+                break
+        return 0
+
+    async def _download(self, snapshot: Snapshot, archive: Path) -> None:
+        offset = archive.stat().st_size if archive.exists() else 0
+        if offset > snapshot.bytes:
+            archive.unlink()
+            offset = 0
+        with archive.open("ab") as target, self._progress.bar(f"{snapshot.slug} snapshot", snapshot.bytes) as bar:
+            bar.update(offset)
+            async for chunk in self._snapshots.chunks(snapshot, offset=offset):
+                target.write(chunk)
+                bar.update(len(chunk))
+
+    @staticmethod
+    def _unpack(snapshot: Snapshot, archive: Path, folder: Path) -> None:
+        Repositories._clear(folder)
+        with archive.open("rb") as source:
+            extract_snapshot(
+                source, folder, file_count=snapshot.file_count, uncompressed_bytes=snapshot.uncompressed_bytes
+            )
+
+    @staticmethod
+    def _clear(folder: Path) -> None:
+        for section in rules.SECTIONS:
+            for path in _files(folder / section):
+                path.unlink()
+
+    async def _replay(self, slug: str, folder: Path, since: int) -> int:
+        watermark: int | None = None
+        with self._progress.bar(f"{slug} journal", None) as bar:
+            async for page in self._records.pages(slug, since=since):
+                watermark = page.revision if watermark is None else watermark
+                for row in page.rows:
+                    store(folder, row.record)
+                bar.update(len(page.rows))
+        return since if watermark is None else watermark
+
+    async def differences(self, slug: str, folder: Path) -> list[int]:
+        """Returns the item numbers of which a section here is not what the service lists."""
+        numbers: set[int] = set()
+        for section in rules.TUPLE_SECTIONS:
+            here = await asyncio.to_thread(local_digests, folder, section)
+            async for entry in self._records.live(slug, section):
+                if here.pop(entry.number, None) != entry.digest:
+                    numbers.add(entry.number)
+            numbers.update(here)
+        return sorted(numbers)

@@ -1,0 +1,459 @@
+"""Canonical records: focused reads, tuples with expectations, commits, lists and the journal as iterators.
+
+Spec state-plane-protocol 3, 12. Every answer of success is checked before it is believed: shape, order, and that the
+digest is that of the content; what fails the check is asked for again.
+"""
+
+import base64
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from moorage.protocols import records as rules
+from moorage.protocols.wire import WireError
+
+from .errors import ClientError, ConfigurationError, Conflict, InvalidAnswer, NotFound
+from .http import AsyncHttp, Http
+
+PREFIX: Final = "/internal/state/records/"
+LIST_PAGE: Final = 500
+JOURNAL_PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as the service has it; `content` and `digest` are None for a tombstone."""
+
+    id: rules.RecordId
+    content: bytes | None = field(repr=False)
+    digest: str | None
+    revision: int
+    updated_at: str
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it is a tombstone."""
+        return self.content is None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The tuple of one item: the records that were ever written, by section."""
+
+    slug: str
+    number: int
+    records: Mapping[str, Record]
+
+    @property
+    def revision(self) -> int:
+        """The item's revision, 0 before its first write."""
+        return max((record.revision for record in self.records.values()), default=0)
+
+    def digest(self, section: str) -> str | None:
+        """The digest of a section; None for a tombstone and for what was never written."""
+        return self.records[section].digest if section in self.records else None
+
+    def content(self, section: str) -> bytes | None:
+        """The content of a section, or None."""
+        return self.records[section].content if section in self.records else None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A live record in a list, without its content."""
+
+    number: int
+    digest: str
+    revision: int
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """The latest state of a record, at its place in the journal."""
+
+    record: Record
+    store_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPage:
+    """One page. `revision`: the store's counter before its rows were read; `next_cursor`: None at the end."""
+
+    revision: int
+    rows: tuple[JournalRow, ...]
+    next_cursor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A tuple was written at `revision`; `replayed`: this very delivery had been accepted before."""
+
+    revision: int
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Commit records: how many are new, how many were there, and the store's counter."""
+
+    inserted: int
+    unchanged: int
+    watermark: int
+
+
+class RecordConflict(ClientError):
+    """Another writer was first, or the delivery id belongs to another payload.
+
+    `current`: the tuple as it is now, when the service could show it, in the form of a request.
+    """
+
+    def __init__(self, message: str, current: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.current = current
+
+
+class RevisionConflict(RecordConflict):
+    """The item is not at the revision that was expected; `found` is the one that it is at."""
+
+    def __init__(self, item: Item, expected: int) -> None:
+        super().__init__(f"{item.slug}/{item.number} is at revision {item.revision}, not at {expected}")
+        self.found = item.revision
+
+
+def _count(value: Any, name: str, minimum: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise InvalidAnswer(f"{name} is no integer from {minimum}")
+    return value
+
+
+def _content(value: Any, digest: Any, name: str) -> bytes:
+    if not isinstance(value, str) or not isinstance(digest, str):
+        raise InvalidAnswer(f"{name} has no content or no digest")
+    data = rules.restore_text(value, digest)
+    if data is None:
+        raise InvalidAnswer(f"the digest of {name} is not that of its content")
+    return data
+
+
+def _record(record_id: rules.RecordId, value: Mapping[str, Any]) -> Record:
+    revision = _count(value.get("revision"), f"the revision of {record_id.path}")
+    updated_at = str(value.get("updatedAt") or "")
+    if value.get("deleted") is True:
+        if value.get("content") is not None or value.get("digest") is not None:
+            raise InvalidAnswer(f"{record_id.path} is deleted and has content")
+        return Record(record_id, None, None, revision, updated_at)
+    content = _content(value.get("content"), value.get("digest"), record_id.path)
+    return Record(record_id, content, value["digest"], revision, updated_at)
+
+
+def _slug(slug: str) -> str:
+    if not rules.is_slug(slug):
+        raise ConfigurationError(
+            f"{slug!r} is no repository slug: owner-name, 1 to 200 letters, digits, '_', '.', '-'"
+        )
+    return slug
+
+
+def journal_page(slug: str, sections: Sequence[str], after: int, value: Mapping[str, Any]) -> JournalPage:
+    """Returns the page that an export answer holds, behind store revision `after`. Raises InvalidAnswer."""
+    rows: list[JournalRow] = []
+    last = after
+    listed = value.get("records")
+    if value.get("repoSlug") != slug or not isinstance(listed, list):
+        raise InvalidAnswer(f"the answer is no journal of {slug}")
+    for entry in listed:
+        if not isinstance(entry, dict) or entry.get("section") not in sections:
+            raise InvalidAnswer("a journal row has another section than was asked for")
+        try:
+            record_id = rules.RecordId(slug, entry["section"], str(entry.get("id")))
+        except ValueError as error:
+            raise InvalidAnswer(f"a journal row names no record: {error}") from None
+        store_revision = _count(entry.get("storeRevision"), "a store revision", 1)
+        if store_revision <= last:
+            raise InvalidAnswer("the journal is out of order")
+        last = store_revision
+        rows.append(JournalRow(_record(record_id, entry), store_revision))
+    cursor = value.get("nextCursor")
+    if cursor is not None and (not rows or cursor != last):
+        raise InvalidAnswer("the cursor of a journal page is not its last row")
+    return JournalPage(_count(value.get("revision"), "the revision of the store"), tuple(rows), cursor)
+
+
+def _checked(parse: Callable[[Any], object], body: Any) -> None:
+    """Applies the service's own rule before anything is sent. Raises ConfigurationError with the rule's text."""
+    try:
+        parse(body)
+    except WireError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+class AsyncRecords:
+    """Records over an `AsyncHttp`. Methods raise ClientError and its kinds."""
+
+    def __init__(self, http: AsyncHttp) -> None:
+        self._http = http
+
+    async def read(self, record_id: rules.RecordId) -> Record | None:
+        """The record, a tombstone included; None when it was never written. Commits have no focused read."""
+        if record_id.section not in rules.TUPLE_SECTIONS:
+            raise ConfigurationError(f"{record_id.path}: there is no focused read of commits; use the journal")
+        path = f"{PREFIX}{record_id.slug}/{record_id.section}/{record_id.id}"
+
+        def check(value: dict[str, Any]) -> None:
+            _record(record_id, value)
+
+        try:
+            return _record(record_id, await self._http.json("GET", path, check=check))
+        except NotFound as error:
+            if error.code != "record_not_found":
+                raise
+            return _record(record_id, error.body) if error.body.get("deleted") is True else None
+
+    async def item(self, slug: str, number: int) -> Item:
+        """The four sections of an item, one request each: nothing of the repository else is read."""
+        found: dict[str, Record] = {}
+        for section in rules.TUPLE_SECTIONS:
+            record = await self.read(rules.RecordId(_slug(slug), section, str(number)))
+            if record is not None:
+                found[section] = record
+        return Item(slug, number, found)
+
+    async def repositories(self) -> dict[str, int]:
+        """The newest store revision of every repository, by slug; those with tombstones only included."""
+
+        def check(value: dict[str, Any]) -> None:
+            listed = value.get("repositories")
+            if not isinstance(listed, list):
+                raise InvalidAnswer("the answer lists no repositories")
+            for entry in listed:
+                if not isinstance(entry, dict) or not rules.is_slug(str(entry.get("repoSlug"))):
+                    raise InvalidAnswer("a repository has no slug")
+                _count(entry.get("revision"), "the revision of a repository")
+
+        found = await self._http.json("POST", f"{PREFIX}slugs", {}, check=check)
+        return {entry["repoSlug"]: entry["revision"] for entry in found["repositories"]}
+
+    async def live(self, slug: str, section: str, *, page: int = LIST_PAGE) -> AsyncIterator[Listed]:
+        """Every live record of a tuple section, by number, without contents."""
+        cursor: int | None = 0
+        while cursor is not None:
+            body = {"repoSlug": _slug(slug), "section": section, "cursor": cursor, "limit": page}
+            entries: list[Listed] = []
+            following: int | None = None
+
+            def check(value: dict[str, Any], after: int = cursor) -> None:
+                nonlocal entries, following
+                entries, following = _listed(slug, section, after, value)
+
+            await self._http.json("POST", f"{PREFIX}list", body, check=check)
+            for entry in entries:
+                yield entry
+            cursor = following
+
+    async def journal_page(
+        self, slug: str, *, sections: Sequence[str] = rules.SECTIONS, since: int = 0, cursor: int = 0,
+        limit: int = JOURNAL_PAGE,
+    ) -> JournalPage:  # fmt: skip
+        """One page of the journal behind `since` and `cursor`."""
+        body = {
+            "repoSlug": _slug(slug),
+            "sections": list(sections),
+            "sinceRevision": since,
+            "cursor": cursor,
+            "limit": limit,
+        }
+        page: JournalPage | None = None
+
+        def check(value: dict[str, Any]) -> None:
+            nonlocal page
+            page = journal_page(slug, sections, max(since, cursor), value)
+
+        await self._http.json("POST", f"{PREFIX}export", body, check=check)
+        return cast(JournalPage, page)
+
+    async def pages(
+        self, slug: str, *, sections: Sequence[str] = rules.SECTIONS, since: int = 0, limit: int = JOURNAL_PAGE
+    ) -> AsyncIterator[JournalPage]:
+        """The journal since a store revision, page by page; the first page's `revision` is a watermark for it all."""
+        cursor: int | None = 0
+        while cursor is not None:
+            page = await self.journal_page(slug, sections=sections, since=since, cursor=cursor, limit=limit)
+            yield page
+            cursor = page.next_cursor
+
+    async def journal(
+        self, slug: str, *, sections: Sequence[str] = rules.SECTIONS, since: int = 0, limit: int = JOURNAL_PAGE
+    ) -> AsyncIterator[JournalRow]:
+        """The rows of `pages`: the latest state of every record written since, tombstones included."""
+        async for page in self.pages(slug, sections=sections, since=since, limit=limit):
+            for row in page.rows:
+                yield row
+
+    async def write(
+        self,
+        slug: str,
+        number: int,
+        contents: Mapping[str, bytes | None],
+        *,
+        expected: Mapping[str, str | None],
+        delivery_id: str,
+    ) -> Written:
+        """Writes a tuple: `contents` by section, what is missing or None becomes a tombstone.
+
+        `expected`: the digests that the sections have now (missing: none). `delivery_id` makes it repeatable.
+        Raises RecordConflict.
+        """
+        operations: list[dict[str, Any]] = []
+        for section in rules.TUPLE_SECTIONS:
+            operation: dict[str, Any] = {
+                "path": rules.RecordId(_slug(slug), section, str(number)).path,
+                "expectedDigest": expected.get(section),
+            }
+            content = contents.get(section)
+            if content is not None:
+                operation["contentBase64"] = base64.b64encode(content).decode()
+            operations.append(operation)
+        body = {"deliveryId": delivery_id, "key": f"{slug}/{number}", "operations": operations}
+        _checked(rules.parse_tuple, body)
+
+        def check(value: dict[str, Any]) -> None:
+            _count(value.get("revision"), "the revision of a tuple", 1)
+
+        try:
+            found = await self._http.json("POST", f"{PREFIX}tuples", body, check=check)
+        except Conflict as conflict:
+            if conflict.code != "canonical_record_tuple_conflict":
+                raise
+            current = conflict.body.get("current")
+            raise RecordConflict(
+                f"{slug}/{number} was changed by somebody else, or the delivery id is taken",
+                current if isinstance(current, dict) else None,
+            ) from None
+        return Written(found["revision"], found.get("deduped") is True)
+
+    async def put(
+        self,
+        slug: str,
+        number: int,
+        contents: Mapping[str, bytes | None],
+        *,
+        expected_revision: int | None = None,
+        delivery_id: str | None = None,
+    ) -> Written:
+        """Reads the item, compares its revision with `expected_revision` when given, and writes it.
+
+        The service compares digests: a rival that writes in between is a RecordConflict. One that wrote the very same
+        contents meanwhile is not noticed, and nothing is lost by it. Raises RevisionConflict, RecordConflict.
+        """
+        item = await self.item(slug, number)
+        if expected_revision is not None and item.revision != expected_revision:
+            raise RevisionConflict(item, expected_revision)
+        expected = {section: item.digest(section) for section in rules.TUPLE_SECTIONS}
+        return await self.write(
+            slug, number, contents, expected=expected, delivery_id=delivery_id or f"moorage:{uuid.uuid4()}"
+        )
+
+    async def commit(self, slug: str, contents: Mapping[str, bytes]) -> Committed:
+        """Writes commit records by sha, in lots that fit; each lot is all or nothing. Raises Conflict."""
+        inserted = unchanged = watermark = 0
+        for lot in _lots(contents):
+            records = [
+                {"sha": sha, "content": content.decode(), "digest": rules.digest_of(content)} for sha, content in lot
+            ]
+            body = {"repo_slug": _slug(slug), "records": records}
+            _checked(rules.parse_commits, body)
+
+            def check(value: dict[str, Any], size: int = len(lot)) -> None:
+                counts = [_count(value.get(name), name) for name in ("inserted", "unchanged", "watermark")]
+                if counts[0] + counts[1] != size:
+                    raise InvalidAnswer("the counts of the commit records do not add up")
+
+            found = await self._http.json("POST", f"{PREFIX}commits", body, check=check)
+            inserted += found["inserted"]
+            unchanged += found["unchanged"]
+            watermark = found["watermark"]
+        return Committed(inserted, unchanged, watermark)
+
+
+def _listed(slug: str, section: str, cursor: int, value: Mapping[str, Any]) -> tuple[list[Listed], int | None]:
+    listed = value.get("records")
+    if value.get("repoSlug") != slug or value.get("section") != section or not isinstance(listed, list):
+        raise InvalidAnswer(f"the answer is no list of {slug}/{section}")
+    entries: list[Listed] = []
+    last = cursor
+    for entry in listed:
+        if not isinstance(entry, dict) or not isinstance(entry.get("digest"), str):
+            raise InvalidAnswer("an entry of a list has no digest")
+        number = _count(entry.get("id"), "the number of a record", 1)
+        if number <= last:
+            raise InvalidAnswer("a list is out of order")
+        last = number
+        revision = _count(entry.get("revision"), "a revision", 1)
+        entries.append(Listed(number, entry["digest"], revision, str(entry.get("updatedAt") or "")))
+    following = value.get("nextCursor")
+    if following is not None and (not entries or following != last):
+        raise InvalidAnswer("the cursor of a list is not its last number")
+    return entries, following
+
+
+LOT_BYTES: Final = 1024 * 1024
+"""Text of one commits request: with escapes it stays below the request's 4 MiB, unless one record alone is larger."""
+
+
+def _lots(contents: Mapping[str, bytes]) -> Iterator[list[tuple[str, bytes]]]:
+    lot: list[tuple[str, bytes]] = []
+    size = 0
+    for sha, content in contents.items():
+        if lot and (len(lot) == rules.MAX_COMMITS or size + len(content) > LOT_BYTES):
+            yield lot
+            lot, size = [], 0
+        lot.append((sha, content))
+        size += len(content)
+    if lot:
+        yield lot
+
+
+class Records:
+    """The synchronous face of `AsyncRecords`, over an `Http`."""
+
+    def __init__(self, http: Http) -> None:
+        self._loop = http.loop
+        self._records = AsyncRecords(http.asynchronous)
+
+    def read(self, record_id: rules.RecordId) -> Record | None:
+        """See `AsyncRecords.read`."""
+        return self._loop.run(self._records.read(record_id))
+
+    def item(self, slug: str, number: int) -> Item:
+        """See `AsyncRecords.item`."""
+        return self._loop.run(self._records.item(slug, number))
+
+    def repositories(self) -> dict[str, int]:
+        """See `AsyncRecords.repositories`."""
+        return self._loop.run(self._records.repositories())
+
+    def live(self, slug: str, section: str, *, page: int = LIST_PAGE) -> Iterator[Listed]:
+        """See `AsyncRecords.live`."""
+        return self._loop.iterate(self._records.live(slug, section, page=page))
+
+    def journal_page(self, slug: str, **options: Any) -> JournalPage:
+        """See `AsyncRecords.journal_page`."""
+        return self._loop.run(self._records.journal_page(slug, **options))
+
+    def journal(self, slug: str, **options: Any) -> Iterator[JournalRow]:
+        """See `AsyncRecords.journal`."""
+        return self._loop.iterate(self._records.journal(slug, **options))
+
+    def write(self, slug: str, number: int, contents: Mapping[str, bytes | None], **options: Any) -> Written:
+        """See `AsyncRecords.write`."""
+        return self._loop.run(self._records.write(slug, number, contents, **options))
+
+    def put(self, slug: str, number: int, contents: Mapping[str, bytes | None], **options: Any) -> Written:
+        """See `AsyncRecords.put`."""
+        return self._loop.run(self._records.put(slug, number, contents, **options))
+
+    def commit(self, slug: str, contents: Mapping[str, bytes]) -> Committed:
+        """See `AsyncRecords.commit`."""
+        return self._loop.run(self._records.commit(slug, contents))
