@@ -150,8 +150,6 @@ class ProjectionQueue:
             threading.Thread(target=self._deliver, args=(job,), name="ledger-delivery", daemon=True).start()
         for job, reason in step.rejected:
             self._fail(job, f"projection-{reason.replace('_', '-')}")
-        if step.rejected:
-            self._changed.notify_all()
 
     def _deliver(self, job: _Job) -> None:
         code = ""
@@ -183,6 +181,7 @@ class ProjectionQueue:
     def _fail(self, job: _Job, code: str) -> None:
         job.over, job.code = True, code
         self._failed.append(job)
+        self._changed.notify_all()
 
     def _keep(self) -> None:
         """Watches deadlines and writes failure events until nothing is open."""
