@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-CHUNK_BYTES: Final = 256 * 1024
+CHUNK_BYTES: Final = 512 * 1024
 """How much of a body is read at a time."""
 
 
