@@ -344,6 +344,8 @@ class AsyncRecords:
     ) -> Written:
         """Reads the item, compares its revision with `expected_revision` when given, and writes it.
 
+        With a `delivery_id` of the caller's an item that holds just these contents already counts as written: so the
+        call can be repeated, although the expectations that it reads are part of what a delivery id is bound to.
         The service compares digests: a rival that writes in between is a RecordConflict. One that wrote the very same
         contents meanwhile is not noticed, and nothing is lost by it. Raises RevisionConflict, RecordConflict.
         """
@@ -351,6 +353,10 @@ class AsyncRecords:
         if expected_revision is not None and item.revision != expected_revision:
             raise RevisionConflict(item, expected_revision)
         expected = {section: item.digest(section) for section in rules.TUPLE_SECTIONS}
+        if delivery_id is not None and item.records:
+            digests = {name: None if data is None else rules.digest_of(data) for name, data in contents.items()}
+            if all(expected[section] == digests.get(section) for section in rules.TUPLE_SECTIONS):
+                return Written(item.revision, True)
         return await self.write(
             slug, number, contents, expected=expected, delivery_id=delivery_id or f"moorage:{uuid.uuid4()}"
         )
