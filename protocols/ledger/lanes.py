@@ -261,18 +261,16 @@ class FailedReviewDispatch:
         key = idempotency_key(self.effect_identity())
         receipts = [event for event in events if self._is_receipt(event)]
         settled = {event.parent: event for event in sorted(receipts, key=_receipt_order) if not _is_attempt(event)}
-        latest: tuple[tuple[int, str], DispatchDecision] | None = None
-        for attempt in filter(_is_attempt, receipts):
+        found: dict[DispatchState, DispatchDecision] = {}
+        for attempt in sorted(filter(_is_attempt, receipts), key=_receipt_order):
             closing = _last_word(attempt, settled)
             state = DispatchState.unknown if closing is None else _CLOSED_BY[_completion(closing)]
-            decision = DispatchDecision(state, (closing or attempt).event_id)
-            if state is DispatchState.unknown:
-                return decision
-            if attempt.record["idempotency_key_sha256"] == key:
-                order = _receipt_order(attempt)
-                if latest is None or order > latest[0] or state is DispatchState.dispatched:
-                    latest = (order, decision)
-        return DispatchDecision(DispatchState.open, None) if latest is None else latest[1]
+            if state is DispatchState.unknown or attempt.record["idempotency_key_sha256"] == key:
+                found[state] = DispatchDecision(state, (closing or attempt).event_id)
+        for state in (DispatchState.unknown, DispatchState.dispatched):
+            if state in found:
+                return found[state]
+        return found.get(DispatchState.open, DispatchDecision(DispatchState.open, None))
 
     def _is_receipt(self, event: Event) -> bool:
         subject, item = event.record["subject"], self.decision.item
