@@ -191,4 +191,3 @@ def test_the_event_stream_survives_a_restart(server: Server) -> None:
     queue = queue_of(server)
     queue.call("cancel", {"all": True})
     assert [next(stream)[1]["type"] for _ in range(3)] == ["job.cancelled"] * 3
-    stream.close()
