@@ -15,13 +15,7 @@ from ..r2.test_streaming import LIMIT_KIB, ROOT, growth, s3_bucket
 pytestmark = pytest.mark.acceptance
 
 MEBIBYTES = int(os.environ.get("R2_STREAM_MEBIBYTES", "1024"))
-"""Size of the object. Setting `R2_STREAM_MEBIBYTES` also runs these tests without `--acceptance`."""
-
-
-@pytest.fixture(autouse=True)
-def _only_when_asked(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--acceptance", default=False) and "R2_STREAM_MEBIBYTES" not in os.environ:
-        pytest.skip("takes a minute; run with --acceptance or R2_STREAM_MEBIBYTES=1024")
+"""Size of the object; `R2_STREAM_MEBIBYTES` sets another."""
 
 
 @pytest_asyncio.fixture
