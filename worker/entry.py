@@ -5,6 +5,7 @@ from typing import Any
 from moorage.durable_objects.objects.etag_cache import GithubEtagCache
 from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
 from moorage.durable_objects.objects.jobs import JobQueue
+from moorage.durable_objects.objects.sweep_state import SweepState
 from moorage.wrangler_compat.workers import WorkerEntrypoint, asgi
 
 from .app import StatePlane
@@ -20,4 +21,4 @@ class Default(WorkerEntrypoint):
         return await asgi.fetch(app, request, self.env)
 
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "app", "test_store"]
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "SweepState", "app", "test_store"]

@@ -1,4 +1,4 @@
-"""The document: what a state file holds, how it is loaded, and what a subcommand answers (spec sweep-state 2 to 4)."""
+"""The document: what a state file holds, how it is loaded, what a subcommand answers (spec sweep-state 2 to 4)."""
 
 from dataclasses import dataclass, field
 from enum import Enum

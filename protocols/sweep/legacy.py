@@ -63,9 +63,11 @@ def _first(entry: dict[str, Json], names: tuple[str, ...]) -> Json:
 
 def _import_cursors(channels: Json, sources: dict[str, Json], source_map: dict[str, str]) -> int:
     count = 0
-    for channel, entry in channels.items() if isinstance(channels, dict) else ():
+    if not isinstance(channels, dict):
+        return 0
+    for channel, entry in channels.items():
         found = _first(entry, CURSOR_FIELDS) if isinstance(entry, dict) else None
-        source = source_map.get(channel, channel)
+        source = source_map.get(str(channel), str(channel))
         existing = sources.get(source, {})
         if found is None or not isinstance(existing, dict) or not may_move(cursor_of(existing), str(found)):
             continue

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec
 
-from . import cursors, items, legacy, lease
+from . import cursors, items, lease, legacy
 from .document import OUTCOMES, Document, Json, Malformed, Outcome, Standing, State, Word, fresh, item_key, mapping
 from .reading import parse_json
 
@@ -20,7 +20,7 @@ LOST_WITHOUT_STATE: Final = Outcome(Word.LEASE_LOST, reason="there is no state y
 
 def _operation(rule: Callable[Concatenate[State, P], Outcome]) -> Callable[Concatenate[State, P], Outcome]:
     @functools.wraps(rule)
-    def operation(state: State, *args: P.args, **kwargs: P.kwargs) -> Outcome:
+    def operation(state: State, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
         if state.standing is Standing.CORRUPT:
             return Outcome(Word.CORRUPT, reason=state.reason)
         try:
@@ -116,7 +116,7 @@ def lease_acquire(state: State, *, writer: str, now: str, ttl_minutes: int | Non
     if verdict.effect is not lease.Effect.TAKE:
         return _refused(verdict)
     payload = None
-    if verdict.word is Word.STALE_RECLAIMED:
+    if verdict.word is Word.STALE_RECLAIMED and current is not None:
         payload = {"previous_writer": current["writer"], "previous_timestamp": current.get("timestamp")}
     ttl = lease.DEFAULT_TTL_MINUTES if ttl_minutes is None else ttl_minutes
     return Outcome(verdict.word, payload, {**document, "lease": lease.taken(writer, now, ttl)})

@@ -8,7 +8,6 @@ Nothing here recurses, so that depth is bounded by the text alone; JSON on one l
 import json
 import math
 import re
-from json.decoder import scanstring
 from typing import Any, Final
 
 # the lines that the engine itself writes most: a key, and nothing or a text without escapes
@@ -63,13 +62,13 @@ def parse_json(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _inline(text: str) -> tuple[Any, int]:
+def _inline(text: str, what: str = "value") -> tuple[Any, int]:
     try:
         return _decoder.raw_decode(text)
     except RecursionError:
-        raise ValueError("the value is nested too deeply") from None
+        raise ValueError(f"the {what} is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"the value is not JSON on one line: {error.msg}") from None
+        raise ValueError(f"the {what} is not JSON on one line: {error.msg}") from None
 
 
 def _scalar(token: str) -> Any:
@@ -103,13 +102,10 @@ def _entry(line: str) -> tuple[int, str, Any] | None:
         raise ValueError("indentation is by spaces, not by tabs")
     indent = len(line) - len(body)
     if body[0] == '"':
-        try:
-            key, end = scanstring(body, 1)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"the quoted key is not a JSON string: {error.msg}") from None
+        quoted, end = _inline(body, "quoted key")
         if body[end : end + 1] != ":":
             raise ValueError("a colon must follow the quoted key directly")
-        return indent, key, _value(body[end + 1 :])
+        return indent, quoted, _value(body[end + 1 :])
     key, colon, rest = body.partition(":")
     key = key.rstrip(" \t")
     if not colon or not key or _NO_BARE_KEY(key) or _COMMENT.search(key):

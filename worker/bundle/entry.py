@@ -1,5 +1,12 @@
 """The entry that `wrangler.toml` names. Its folder is the import root, so everything else is imported absolutely."""
 
-from moorage.worker.entry import Default, ExactReviewQueue, GithubEtagCache, JobQueue, test_store
+from moorage.worker.entry import (
+    Default,
+    ExactReviewQueue,
+    GithubEtagCache,
+    JobQueue,
+    SweepState,
+    test_store,
+)
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "test_store"]
+__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "SweepState", "test_store"]

@@ -43,6 +43,7 @@ from . import (
     records,
     snapshots,
     state_writer,
+    sweep,
     webhook,
 )
 
@@ -54,6 +55,7 @@ SUBJECTS: list[ModuleType] = [
     snapshots,
     state_writer,
     jobs,
+    sweep,
     queue,
     intake,
     etag_cache,
