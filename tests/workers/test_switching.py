@@ -2,8 +2,10 @@
 
 import asyncio
 import contextvars
+import inspect
 from typing import Any
 
+import anyio
 import pytest
 
 from moorage.wrangler_compat.workers import switching
@@ -191,3 +193,39 @@ def test_importing_run_sync_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(wrapped, Switchable)
     assert switching.wrap(wrapped) is wrapped
     wrapped.close()
+
+
+async def test_it_looks_like_the_coroutine_that_it_drives() -> None:
+    coroutine = Switchable(later(1))
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED  # type: ignore[arg-type]
+    assert coroutine.__name__ == "later"
+    coroutine.send(None)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_SUSPENDED  # type: ignore[arg-type]
+    coroutine.close()
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        coroutine.other  # noqa: B018
+
+
+async def test_cancel_scopes_of_anyio_reach_tasks_that_wait() -> None:
+    ended: list[str] = []
+
+    async def waits(how: str) -> None:
+        try:
+            if how == "await":
+                await asyncio.get_running_loop().create_future()
+            else:
+                run_sync(asyncio.get_running_loop().create_future())
+        finally:
+            ended.append(how)
+
+    async def handler() -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(waits, "await")
+            group.start_soon(waits, "run_sync")
+            await asyncio.sleep(0)
+            group.cancel_scope.cancel()
+        return "left"
+
+    assert await asyncio.wait_for(run_with_greenlet(handler), 5) == "left"
+    assert sorted(ended) == ["await", "run_sync"]

@@ -98,6 +98,12 @@ class Switchable(Coroutine[Any, Any, T]):
     def __await__(self) -> Generator[Any, Any, T]:
         return self  # type: ignore[return-value]
 
+    def __getattr__(self, name: str) -> Any:
+        # what tools ask a coroutine for: anyio cancels only tasks whose `cr_running` or `cr_suspended` is true
+        if name.startswith("cr_") or name in {"__name__", "__qualname__"}:
+            return getattr(self._coroutine, name)
+        raise AttributeError(name)
+
     def __iter__(self) -> Switchable[T]:
         return self
 
