@@ -72,8 +72,8 @@ def test_a_sound_tree_verifies_with_progress(state: Path) -> None:
     assert report.bytes == sum(len(data) for path, data in tree(state).items() if path.endswith(".jsonl"))
 
 
-def _fault(path: Path, **options: bool) -> str:
-    fault = verify_tree(_source(path), **options).fault
+def _fault(path: Path, *, bindings: bool = True, event_bindings: bool = False) -> str:
+    fault = verify_tree(_source(path), bindings=bindings, event_bindings=event_bindings).fault
     assert fault is not None
     assert fault.where
     return fault.code
