@@ -72,6 +72,17 @@ class ExactReviewQueue(
         }
         return await call(operations[store], op, args)
 
+    def next_wake(self) -> int | None:
+        """When the review queue, or the clean-up of a snapshot upload, is next due by itself; or None."""
+        bound = getattr(self.env, "STATE_SNAPSHOTS", None) is not None
+        times = (super().next_wake(), self.snapshot_uploads.next_due() if bound else None)
+        return min((time for time in times if time is not None), default=None)
+
+    async def uploads_changed(self) -> None:
+        """Sets the alarm for the clean-up of a new upload."""
+        await self.reschedule()
+
     async def alarm(self, info: Any = None) -> None:
-        """What is due by itself: everything of the review queue."""
+        """What is due by itself: snapshot uploads that ran out, and everything of the review queue."""
+        await self.clean_snapshot_uploads()
         await self.run_alarm()

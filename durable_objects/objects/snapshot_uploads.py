@@ -37,11 +37,16 @@ from moorage.protocols.wire.snapshots import (
     SnapshotSizeMismatch,
 )
 
-from .snapshots import SnapshotMethods, bucket_of
+from .snapshots import BUCKET, SnapshotMethods, bucket_of
 
 log = logging.getLogger("moorage.objects.snapshot_uploads")
 
 CLEANED_PER_CALL: Final = 4
+CLEAN_FIRST_WAIT_MS: Final = 60_000
+CLEAN_LONGEST_WAIT_MS: Final = 3_600_000
+CLEAN_ATTEMPTS_ALLOWED: Final = 12
+"""Of a clean-up that fails; after the last the bucket keeps what is left (spec state-plane-storage 5)."""
+
 MAX_DATA_TEXT: Final = rules.PART_BYTES // 3 * 4
 """Base64 digits of a full part."""
 
@@ -61,9 +66,11 @@ CREATE TABLE IF NOT EXISTS record_snapshot_uploads (
   r2_upload_id TEXT,
   aborted INTEGER NOT NULL DEFAULT 0 CHECK (aborted IN (0, 1)),
   created_at INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL
+  expires_at INTEGER NOT NULL,
+  clean_at INTEGER NOT NULL,
+  clean_attempts INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-CREATE INDEX IF NOT EXISTS record_snapshot_uploads_by_expiry ON record_snapshot_uploads (expires_at);
+CREATE INDEX IF NOT EXISTS record_snapshot_uploads_by_clean_up ON record_snapshot_uploads (clean_at);
 CREATE TABLE IF NOT EXISTS record_snapshot_upload_parts (
   upload_id TEXT NOT NULL,
   part_number INTEGER NOT NULL CHECK (part_number >= 1),
@@ -84,8 +91,9 @@ UPLOAD: Final = "SELECT * FROM record_snapshot_uploads WHERE upload_id = ?1"
 UPLOAD_OF_OPERATION: Final = "SELECT * FROM record_snapshot_uploads WHERE operation_id = ?1"
 OPEN: Final = """
 INSERT INTO record_snapshot_uploads (upload_id, operation_id, fingerprint, repo_slug, revision_watermark, bytes,
-  uncompressed_bytes, file_count, identity_digest, sha256, object_key, r2_upload_id, created_at, expires_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+  uncompressed_bytes, file_count, identity_digest, sha256, object_key, r2_upload_id, created_at, expires_at,
+  clean_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
 """
 ABORT: Final = "UPDATE record_snapshot_uploads SET aborted = 1 WHERE upload_id = ?1"
 PART: Final = "SELECT sha256, etag FROM record_snapshot_upload_parts WHERE upload_id = ?1 AND part_number = ?2"
@@ -106,8 +114,12 @@ KEEP_MANIFEST: Final = """
 INSERT INTO record_snapshot_upload_manifests (upload_id, part_number, digest) VALUES (?1, ?2, ?3)
 ON CONFLICT DO NOTHING
 """
-DUE: Final = "SELECT * FROM record_snapshot_uploads WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2"
-NEXT_DUE: Final = "SELECT min(expires_at) AS at FROM record_snapshot_uploads"
+DUE: Final = "SELECT * FROM record_snapshot_uploads WHERE clean_at <= ?1 ORDER BY clean_at LIMIT ?2"
+NEXT_DUE: Final = "SELECT min(clean_at) AS at FROM record_snapshot_uploads"
+CLEAN_ATTEMPTS: Final = "SELECT clean_attempts FROM record_snapshot_uploads WHERE upload_id = ?1"
+POSTPONE: Final = """
+UPDATE record_snapshot_uploads SET clean_attempts = clean_attempts + 1, clean_at = ?2 WHERE upload_id = ?1
+"""
 DROP: Final = (
     "DELETE FROM record_snapshot_upload_parts WHERE upload_id = ?1",
     "DELETE FROM record_snapshot_upload_manifests WHERE upload_id = ?1",
@@ -217,6 +229,7 @@ class SnapshotUploads:
             upload.r2_upload_id,
             upload.created_at,
             upload.expires_at,
+            upload.expires_at + KEPT_AFTER_EXPIRY_MS,
         )
 
     def abort(self, upload_id: str) -> None:
@@ -260,13 +273,24 @@ class SnapshotUploads:
 
     def due(self, limit: int) -> list[Upload]:
         """Returns uploads whose time, and that of their operation id, is over."""
-        rows = self._sql.exec(DUE, self._now() - KEPT_AFTER_EXPIRY_MS, limit).toArray()
+        rows = self._sql.exec(DUE, self._now(), limit).toArray()
         return [upload for row in rows if (upload := _upload([row])) is not None]
 
     def next_due(self) -> int | None:
         """Returns when the next clean-up is due, in ms; None without uploads. For the object's alarm."""
         at = self._sql.exec(NEXT_DUE).one()["at"]
-        return None if at is None else int(at) + KEPT_AFTER_EXPIRY_MS
+        return None if at is None else int(at)
+
+    def postpone(self, upload_id: str) -> bool:
+        """Notes that a clean-up failed and sets the next; returns False when it was the last, and the upload is
+        forgotten."""
+        attempts = self._sql.exec(CLEAN_ATTEMPTS, upload_id).one()["clean_attempts"]
+        if attempts + 1 >= CLEAN_ATTEMPTS_ALLOWED:
+            self.drop(upload_id)
+            return False
+        wait = min(CLEAN_FIRST_WAIT_MS * 2**attempts, CLEAN_LONGEST_WAIT_MS)
+        self._sql.exec(POSTPONE, upload_id, self._now() + wait)
+        return True
 
     def drop(self, upload_id: str) -> None:
         """Forgets an upload with its parts and lists."""
@@ -334,6 +358,7 @@ class SnapshotUploadMethods(SnapshotMethods):
             await opened.abort()
             return reply(rival.answer())
         self.snapshot_uploads.open(upload, start.operation_id)
+        await self.uploads_changed()
         return reply(upload.answer(), 201)
 
     @wire_method
@@ -425,16 +450,25 @@ class SnapshotUploadMethods(SnapshotMethods):
     async def clean_snapshot_uploads(self) -> None:
         """Removes what a bounded number of expired uploads left in the bucket, then the uploads themselves.
 
-        A bucket that fails keeps them for the next call. Called by `start`, and by the object's alarm.
+        A bucket that fails keeps them for another try. Called by `start`, and by the object's alarm.
         """
-        bucket = getattr(self.env, "STATE_SNAPSHOTS", None)
+        bucket = getattr(self.env, BUCKET, None)
         for upload in self.snapshot_uploads.due(CLEANED_PER_CALL) if bucket is not None else ():
             try:
                 await self._remove(upload, bucket)
             except Exception:
-                log.warning("what an expired snapshot upload left could not be removed yet", exc_info=True)
-                return
-            self.snapshot_uploads.drop(upload.upload_id)
+                again = self.snapshot_uploads.postpone(upload.upload_id)
+                log.warning(
+                    "what an expired snapshot upload left could not be removed %s: %s",
+                    "yet" if again else "and stays",
+                    upload.object_key,
+                    exc_info=True,
+                )
+            else:
+                self.snapshot_uploads.drop(upload.upload_id)
+
+    async def uploads_changed(self) -> None:
+        """Called when an upload was opened, so that the object sets its alarm."""
 
     async def _remove(self, upload: Upload, bucket: Any) -> None:
         await self._delete_manifests(upload, bucket)

@@ -7,6 +7,7 @@ import io
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -251,9 +252,23 @@ async def test_what_an_expired_upload_left_is_removed_later() -> None:
         assert (await opened.bucket.list()).objects
         await opened.advance(rules.OPERATION_LIFETIME_MS + 1)
 
-        await post(opened, "snapshots/upload/start", start_body(b"other", [], 0))
-
         assert not (await opened.bucket.list()).objects
+
+
+async def test_a_clean_up_that_fails_is_tried_again_and_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with plane() as opened:
+        await upload(opened, b"archive", start_body(b"archive", [["items", "1"]], 0))
+        tried: list[int] = []
+
+        async def fail(keys: Any) -> None:
+            tried.append(opened.clock.now())
+            raise OSError("down")
+
+        monkeypatch.setattr(opened.bucket, "delete", fail)
+        await opened.advance(24 * 3_600_000)
+
+        waits = [(later - earlier) // 60_000 for earlier, later in pairwise(tried)]
+        assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
 
 
 async def test_the_same_object_registers_once() -> None:

@@ -14,6 +14,7 @@ from moorage.protocols.queue.items import DispatchFailure, QueueItem
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.queue import InvalidItemIdentity
 
+from ..state_writer import StateWriter
 from .batches import BatchMethods
 from .dead_letters import DeadLetterMethods
 from .direct import DirectPublicationMethods
@@ -52,6 +53,8 @@ def _dispatcher(found: Dispatcher) -> dict[str, Any]:
 
 class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
     """`GET /api/exact-review-queue` and `/item`."""
+
+    state_writer: StateWriter
 
     @wire_method
     async def item_status(self, target_repo: str | None, item_number: str | None) -> Reply:
@@ -135,6 +138,7 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
             ],
             "delivery_receipts": totals.get("delivery_receipts", 0),
             "scheduled_feed": self._feed(now),
+            "state_writer": {"coordinator": self.state_writer.stats()},
             "storage_schema_version": 1,
             "legacy_rollback_available": False,
         }
