@@ -38,6 +38,7 @@ class ServedProcess:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.ready = ready
+        self.prefixed = bool(prefix)
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("CLAWSWEEPER", "R2_"))}
         environment.update(environ or {})
         self.log = open(folder / f"server-{self.port}.log", "w+", encoding="utf-8")  # noqa: SIM115 - closed in stop
@@ -85,9 +86,16 @@ class ServedProcess:
         """SIGTERM: the drain. Returns the exit status."""
         return self._end(signal.SIGTERM, seconds)
 
+    def _server(self) -> int:
+        """The process id of the server itself, which a `prefix` (a tracer) has as its child."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        if self.prefixed and children.exists() and (found := children.read_text().split()):
+            return int(found[0])
+        return self.process.pid
+
     def _end(self, number: signal.Signals, seconds: float = 30.0) -> int:
         if self.process.poll() is None:
-            self.process.send_signal(number)
+            os.kill(self._server(), number)
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
