@@ -63,8 +63,13 @@ def test_the_sync_comes_between_the_write_and_the_answer(tmp_path: Path) -> None
             synced[path] = index
         elif sent(call):
             answers += 1
-            objects = {name: last for name, last in written.items() if "ExactReviewQueue" in name}
+            objects = {name: last for name, last in written.items() if _is_object(name)}
             assert objects, "an answer left before anything was written"
             for name, last in objects.items():
                 assert synced.get(name, -1) > last, f"answer {answers} left before the sync of {name}"
     assert answers == writes
+
+
+def _is_object(path: str) -> bool:
+    # No alarm was set: what is in the index's WAL is its empty table, and nothing depends on it.
+    return "ExactReviewQueue" in path and not path.endswith("alarms.sqlite-wal")
