@@ -120,20 +120,8 @@ class QueueBase:
             await self.ctx.storage.setAlarm(max(at, self.now()))
 
     def next_wake(self) -> int | None:
-        """When something of the queue is next due by itself, or None."""
-        now, dispatcher = self.now(), self.dispatcher()
-        times = [self.command_intakes.next_attempt_at() if self.codehost else None]
-        for lane in ("review", "publication"):
-            times += [self.items.next_due(lane, state) for state in ("dispatching", "leased", "parked")]
-            if self.codehost is not None:
-                ready = self.items.next_due(lane, "pending")
-                held = max(dispatcher.holds_until(now) or 0, self._next_pass_at(dispatcher))
-                times.append(None if ready is None else max(ready, held))
-        known = [time for time in times if time is not None]
-        return max(min(known), now) if known else None
-
-    def _next_pass_at(self, dispatcher: Dispatcher) -> int:
-        return 0 if dispatcher.last_pass_at is None else dispatcher.last_pass_at + self.settings.pass_interval_ms
+        """When something of the queue is next due by itself, or None: the service puts its subjects together."""
+        raise NotImplementedError
 
     async def reschedule(self) -> None:
         """Sets the alarm to what is due next."""

@@ -39,6 +39,25 @@ class DispatchMethods(QueueBase):
         if handed_out:
             self._update_dispatcher(lambda found: rules.passed(found, now))
 
+    def next_hand_out(self) -> int | None:
+        """When the next pass has something to do, or None.
+
+        What is ready but finds no room is not waited for: whoever makes room sets the alarm again.
+        """
+        if self.codehost is None:
+            return None
+        now, dispatcher = self.now(), self.dispatcher()
+        held = max(dispatcher.holds_until(now) or 0, self._next_pass_at(dispatcher))
+        times = []
+        for lane in self.lanes_to_hand_out():
+            ready = now if self._next_ready(lane) is not None else self.items.next_due(lane, "pending", now)
+            if ready is not None:
+                times.append(max(ready, held))
+        return min(times) if times else None
+
+    def _next_pass_at(self, dispatcher: rules.Dispatcher) -> int:
+        return 0 if dispatcher.last_pass_at is None else dispatcher.last_pass_at + self.settings.pass_interval_ms
+
     def lanes_to_hand_out(self) -> list[str]:
         """Lanes whose items are handed out one by one; with batching on, publications leave in batches."""
         return ["review"] if self.settings.batching else ["review", "publication"]

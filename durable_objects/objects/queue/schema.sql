@@ -20,7 +20,7 @@ CREATE INDEX IF NOT EXISTS exact_review_queue_items_age
   ON exact_review_queue_items (lane, state, created_at, item_key);
 CREATE INDEX IF NOT EXISTS exact_review_queue_items_target
   ON exact_review_queue_items (lane, target_repo, state, due_at, created_at, item_key);
-CREATE INDEX IF NOT EXISTS exact_review_queue_items_key ON exact_review_queue_items (target_key, lane, item_key);
+CREATE INDEX IF NOT EXISTS exact_review_queue_items_key ON exact_review_queue_items (target_key, lane DESC, item_key);
 CREATE UNIQUE INDEX IF NOT EXISTS exact_review_queue_items_lease
   ON exact_review_queue_items (lease_id) WHERE lease_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS exact_review_queue_items_run

@@ -40,8 +40,11 @@ class ReviewQueueMethods(
 
     def next_wake(self) -> int | None:
         """When something of the queue is next due by itself, or None."""
-        times = [super().next_wake(), self.batches.next_expiry()]
-        times.append(self.authority.next_attempt_at() if self.codehost else None)
+        times = [self.next_hand_out(), self.batches.next_expiry()]
+        for lane in ("review", "publication"):
+            times += [self.items.next_due(lane, state) for state in ("dispatching", "leased", "parked")]
+        if self.codehost is not None:
+            times += [self.command_intakes.next_attempt_at(), self.authority.next_attempt_at()]
         known = [time for time in times if time is not None]
         return max(min(known), self.now()) if known else None
 

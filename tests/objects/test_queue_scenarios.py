@@ -1,0 +1,287 @@
+"""The queue's longer stories: what no single recorded answer shows."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from moorage.durable_objects.objects.codehost.contract import CodeHostError, Run
+from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
+from tests.objects.queue_harness import QueueHarness, decision, plan, publication
+
+KEY = "acme/widgets#7"
+RUN_501 = {
+    "run_id": "501",
+    "run_attempt": 1,
+    "claimed_run_attempt": 1,
+    "claim_generation": 1,
+    "outcome": "success",
+}
+
+
+@pytest.fixture
+def harness() -> Iterator[QueueHarness]:
+    harness = QueueHarness()
+    yield harness
+    harness.close()
+
+
+def enqueue(harness: QueueHarness, delivery: str, value: dict[str, Any]) -> dict[str, Any]:
+    answer = harness.ok("enqueue", {"delivery_id": delivery, "decision": value})
+    harness.advance(10_000)
+    return answer
+
+
+def claim(harness: QueueHarness, run: str = "501", attempt: int = 1) -> dict[str, Any]:
+    """Claims the newest hand-out; the tuple that its holder uses from then on."""
+    payload = harness.host.dispatches[-1]["client_payload"]
+    held = {
+        "lease_id": payload["queue_lease_id"],
+        "item_key": payload["queue_claim"]["item_key"],
+        "lease_revision": payload["queue_claim"]["lease_revision"],
+        "run_id": run,
+        "run_attempt": attempt,
+    }
+    return {**held, "claim_generation": harness.ok("claim_lease", held)["claim_generation"]}
+
+
+def lifecycle(harness: QueueHarness) -> list[dict[str, Any]]:
+    return harness.queue.direct.lifecycle(KEY)
+
+
+def test_no_subject_hides_a_method_of_another() -> None:
+    owners: Counter[str] = Counter()
+    for part in ExactReviewQueue.__mro__:
+        if part.__module__.startswith("moorage.durable_objects.objects.queue") and part.__name__ != "QueueBase":
+            owners.update(name for name in vars(part) if not name.startswith("__"))
+    assert {name for name, count in owners.items() if count > 1} == set()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_drift_requeue_keeps_the_old_target_fence_and_terminal_fact(harness: QueueHarness, crash: bool) -> None:
+    enqueue(harness, "d-1", decision(7))
+    held = claim(harness)
+    receipt = harness.ok("publish_directly", plan(7, KEY, 1, 1))
+    assert receipt["state_commit_sha"] == "do-revision:1"
+    # ingress replaces the current decision while the holder still works on its own
+    enqueue(harness, "d-2", decision(7, "edited"))
+    if crash:
+        harness.crash()
+    before = lifecycle(harness)
+    plans = harness.storage.sql.exec("SELECT * FROM exact_review_direct_publication_plans").toArray()
+    answer = harness.ok("complete_lease", {**held, "outcome": "success", "direct_lifecycle_requeue": True})
+    assert answer == {"ok": True, "requeued": True}
+    (fact,) = lifecycle(harness)
+    assert (fact["canonical_target_key"], fact["fence_key"], fact["revision"]) == (KEY, KEY, 1)
+    assert (fact["terminal_disposition"], fact["terminal_reason"]) == ("requeued", "source_drift_requeue")
+    # nothing but the terminal fact was added: the receipt is the one that publication left
+    receipt_columns = ("plan_kind", "receipt_outcome", "created_at")
+    assert [fact[name] for name in receipt_columns] == [before[0][name] for name in receipt_columns]
+    assert harness.storage.sql.exec("SELECT * FROM exact_review_direct_publication_plans").toArray() == plans
+    # the run's end changes nothing any more
+    ended = [
+        {"run_id": "501", "run_attempt": 1, "claimed_run_attempt": 1, "claim_generation": 1, "outcome": "success"}
+    ]
+    assert harness.ok("reconcile", {"terminal_runs": ended})["reconciled"] == 0
+    assert lifecycle(harness) == [fact]
+    harness.advance(10_000)
+    assert harness.host.dispatches[-1]["client_payload"]["queue_claim"]["lease_revision"] == 2
+    assert harness.host.dispatches[-1]["client_payload"]["source_action"] == "edited"
+
+
+def test_reconcile_ends_a_lease_by_its_own_decision_after_ingress_replaced_it(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", decision(7))
+    claim(harness)
+    harness.ok("publish_directly", plan(7, KEY, 1, 1))
+    enqueue(harness, "d-2", decision(7, "edited"))
+    ended = [
+        {"run_id": "501", "run_attempt": 1, "claimed_run_attempt": 1, "claim_generation": 1, "outcome": "success"}
+    ]
+    assert harness.ok("reconcile", {"terminal_runs": ended}) == {
+        "ok": True,
+        "reconciled": 1,
+        "requeued": 1,
+        "completed": 0,
+    }
+    (fact,) = lifecycle(harness)
+    assert (fact["revision"], fact["terminal_reason"]) == (1, "newer_revision")
+
+
+def test_drift_requeue_needs_a_direct_publication(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", decision(7))
+    held = claim(harness)
+    answer = harness.call("complete_lease", {**held, "outcome": "success", "direct_lifecycle_requeue": True})
+    assert (answer["status"], answer["value"]) == (400, {"error": "invalid_direct_lifecycle_requeue"})
+
+
+def test_direct_publication_writes_record_plan_and_lease_together(harness: QueueHarness) -> None:
+    """A failure at any of the three leaves none of them."""
+    enqueue(harness, "d-1", decision(7))
+    claim(harness)
+    item = harness.queue.items.get(KEY)
+    for part, method in (("direct", "add"), ("direct", "add_lifecycle"), ("items", "put"), ("heads", "advance")):
+        store = getattr(harness.queue, part)
+
+        def fail(*arguments: Any) -> None:
+            raise RuntimeError("power cut")
+
+        setattr(store, method, fail)
+        with pytest.raises(RuntimeError):
+            harness.call("publish_directly", plan(7, KEY, 1, 1))
+        harness.crash()
+        assert harness.queue.items.get(KEY) == item
+        assert harness.queue.records.read("acme-widgets", "items", 7) is None
+        assert harness.queue.records.current_revision() == 0
+        assert lifecycle(harness) == []
+    assert harness.ok("publish_directly", plan(7, KEY, 1, 1))["accepted"] is True
+    record = harness.queue.records.read("acme-widgets", "items", 7)
+    assert record is not None
+    assert record.content == "# Report\n"
+
+
+def test_direct_publication_is_idempotent_fenced_and_superseded(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", decision(7))
+    held = claim(harness)
+    first = harness.ok("publish_directly", plan(7, KEY, 1, 1))
+    again = harness.ok("publish_directly", plan(7, KEY, 1, 1))
+    assert (again["deduped"], again["state_commit_sha"]) == (True, first["state_commit_sha"])
+    other = harness.call("publish_directly", plan(7, KEY, 1, 1, "# Other\n"))
+    assert (other["status"], other["value"]["error"]) == (409, "direct_publication_conflict")
+    harness.ok("complete_lease", {**held, "outcome": "success"})
+    late = harness.call("publish_directly", plan(7, KEY, 2, 1))
+    assert (late["status"], late["value"]["error"]) == (409, "direct_publication_fence_not_owned")
+    # the receipt outlives the lease
+    assert harness.ok("publish_directly", plan(7, KEY, 1, 1))["deduped"] is True
+
+
+def test_old_artifacts_are_not_published_over_a_direct_publication(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", decision(7))
+    enqueue(harness, "d-2", decision(7, "edited", supersedes=True))
+    claim(harness)
+    assert harness.ok("publish_directly", plan(7, KEY, 2, 1))["accepted"] is True
+    answer = enqueue(harness, "d-3", publication(7, 900, lease_revision=1))
+    assert answer["superseded"] is True
+
+
+def test_a_dispatch_without_an_answer_is_not_repeated_while_it_may_be_claimed() -> None:
+    lost: list[str] = []
+
+    def lose(name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "dispatch" and not lost:
+            lost.append(arguments[1]["queue_lease_id"])
+            raise CodeHostError("no answer", perhaps_done=True)
+
+    harness = QueueHarness(lose)
+    enqueue(harness, "d-1", decision(7))
+    assert (len(lost), harness.host.dispatches) == (1, [])
+    harness.advance(2 * 60_000)
+    assert harness.host.dispatches == []
+    # it had arrived after all
+    held = {"lease_id": lost[0], "item_key": KEY, "lease_revision": 1, "run_id": "501", "run_attempt": 1}
+    assert harness.ok("claim_lease", held)["claimed"] is True
+    harness.close()
+
+
+def test_a_lost_dispatch_is_handed_out_again_once_its_lease_lapsed() -> None:
+    lost: list[int] = []
+
+    def lose(name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "dispatch" and not lost:
+            lost.append(1)
+            raise CodeHostError("no answer", perhaps_done=True)
+
+    harness = QueueHarness(lose)
+    enqueue(harness, "d-1", decision(7))
+    harness.advance(7 * 60_000)
+    assert len(harness.host.dispatches) == 1
+    harness.close()
+
+
+def test_expired_batches_give_their_publications_back(harness: QueueHarness) -> None:
+    harness.close()
+    batching = QueueHarness(EXACT_REVIEW_PUBLICATION_BATCHING_ENABLED="1")
+    for number in (1, 2):
+        enqueue(batching, f"d-{number}", publication(number, 900 + number))
+    asked = {"claim_id": "c-1", "lease_owner": "runner-1", "max_items": 8}
+    batch = batching.ok("claim_batch", asked)["batch"]
+    assert [item["claim_generation"] for item in batch["items"]] == [1, 1]
+    # nobody else takes what is in a batch, one by one or in another batch
+    assert batching.host.dispatches == []
+    assert batching.ok("claim_batch", {**asked, "claim_id": "c-2"})["claimed"] is False
+    batching.advance(31 * 60_000)
+    late = [{"item_key": item["item_key"], "revision": 1, "claim_generation": 1} for item in batch["items"]]
+    done = [{**item, "terminal_outcome": "published"} for item in late]
+    held = {"batch_id": "c-1", "lease_owner": "runner-1", "items": done}
+    assert batching.call("complete_batch", held)["value"] == {"error": "batch_lease_not_active"}
+    again = batching.ok("claim_batch", {**asked, "claim_id": "c-3"})["batch"]
+    assert [item["claim_generation"] for item in again["items"]] == [2, 2]
+    # a completion of the first lease never matches the second one
+    wrong = {**held, "batch_id": "c-3"}
+    assert batching.ok("complete_batch", wrong)["accepted"] == 0
+    batching.close()
+
+
+def test_a_batch_ends_what_a_newer_revision_has_overtaken(harness: QueueHarness) -> None:
+    harness.close()
+    batching = QueueHarness(EXACT_REVIEW_PUBLICATION_BATCHING_ENABLED="1")
+    enqueue(batching, "d-1", publication(7, 900, lease_revision=1))
+    held = {"batch_id": "c-1", "lease_owner": "r"}
+    batching.ok("claim_batch", {"claim_id": "c-1", "lease_owner": "r", "max_items": 8})
+    enqueue(batching, "d-2", publication(7, 901, lease_revision=2))
+    fetched = batching.ok("fetch_batch", held)
+    assert (fetched["superseded"], fetched["items"]) == (1, [])
+    assert fetched["batch"]["items"][0]["terminal_outcome"] == "superseded"
+    batching.close()
+
+
+def test_reconcile_asks_for_the_attempt_that_holds_the_lease() -> None:
+    asked: list[tuple[str, int | None]] = []
+
+    def runs(name: str, arguments: tuple[Any, ...]) -> Run | None:
+        if name != "run":
+            return None
+        asked.append(arguments)  # type: ignore[arg-type]
+        return Run(
+            2 if arguments[1] is None else arguments[1], True, "success" if arguments[1] is None else "failure"
+        )
+
+    harness = QueueHarness(runs)
+    enqueue(harness, "d-1", decision(7))
+    claim(harness)
+    answer = harness.ok("reconcile", {"runs": ["501"]})
+    assert asked == [("501", None), ("501", 1)]
+    assert (answer["terminal"], answer["requeued"]) == (1, 1)
+    harness.close()
+
+
+def test_dead_letters_at_their_limit_park_the_publication_until_one_is_resolved() -> None:
+    harness = QueueHarness(EXACT_REVIEW_DEAD_LETTER_LIMIT="1")
+    for number in (1, 2):
+        enqueue(harness, f"d-{number}", publication(number, 900 + number))
+        for run in range(3):
+            harness.advance(2 * 60 * 60_000)
+            held = claim(harness, str(1000 * number + run))
+            answer = harness.ok(
+                "complete_lease",
+                {
+                    **held,
+                    "outcome": "failure",
+                    "completion_kind": "permanent_failure",
+                    "reason_code": "invalid_artifact",
+                },
+            )
+        assert answer["requeued"] is False
+    parked = harness.queue.items.get("acme/widgets#2@publish:902:1")
+    assert parked is not None
+    assert parked.parked_reason == "dead_letter_capacity"
+    ids = harness.queue.dead_letters.open_ids()
+    assert ids == ["acme/widgets#1@publish:901:1@revision:1"]
+    assert harness.ok("resolve_dead_letters", {"ids": ids, "note": "n"})["unparked"] == 1
+    woken = harness.queue.items.get("acme/widgets#2@publish:902:1")
+    assert woken is not None
+    assert woken.state == "pending"
+    harness.advance(31 * 24 * 60 * 60_000)
+    harness.queue.prune()
+    assert harness.queue.dead_letters.get(ids[0]) is None
+    harness.close()
