@@ -6,7 +6,7 @@ state-plane-protocol 1) it is lenient in exactly these ways.
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -98,5 +98,8 @@ def to_safe_integer(value: Any, minimum: int = 0, maximum: int = MAX_SAFE_INTEGE
 
 def iso_time(milliseconds: int) -> str:
     """`milliseconds` since 1970 as `2026-08-01T10:00:00.000Z`. Years 0 to 9999; OverflowError beyond."""
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(milliseconds, 1000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{rest:03d}Z"
+    except ValueError as error:
+        raise OverflowError(str(error)) from None

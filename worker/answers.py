@@ -26,6 +26,11 @@ _encoder = msgspec.json.Encoder()
 _format = msgspec.json.format
 
 
+def style_headers(style: Style) -> dict[str, str]:
+    """The headers of an answer in `style`, for a handler that gives JSON as bytes (`Raw`): large ones, compact."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in _STYLE_HEADERS[style]}
+
+
 def encode(value: Any, style: Style) -> bytes:
     """`value` as JSON in `style`: an indent of two spaces, or compact."""
     text = _encoder.encode(value)

@@ -15,12 +15,15 @@ from typing import Any, Final
 
 import msgspec
 
+from moorage.protocols import json_body
 from moorage.protocols import records as rules
 from moorage.protocols.javascript import iso_time
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.records import (
     CanonicalCommitRecordConflict,
     CanonicalRecordTupleConflict,
+    InvalidCanonicalCommitRecords,
+    InvalidCanonicalRecordTupleJson,
     RecordNotFound,
 )
 
@@ -363,7 +366,7 @@ def _json_size(record: dict[str, Any]) -> int:
 
 
 class RecordMethods:
-    """The queue object's methods for records. They take what the routes have parsed, and return replies."""
+    """The queue object's methods for records. Large values cross as JSON bytes: copying those costs nothing."""
 
     records: Records
 
@@ -392,18 +395,22 @@ class RecordMethods:
 
     @wire_method
     def list_records(self, members: dict[str, Any]) -> Reply:
-        """200 with a page of live numbers. Refuses: invalid_canonical_record_listing."""
-        return reply(self.records.listing(rules.parse_listing(members)))
+        """200 with a page of live numbers, as JSON. Refuses: invalid_canonical_record_listing."""
+        return reply(msgspec.json.encode(self.records.listing(rules.parse_listing(members))))
 
     @wire_method
     def export_records(self, members: dict[str, Any]) -> Reply:
-        """200 with a page of the journal. Refuses: invalid_canonical_record_export."""
-        return reply(self.records.export(rules.parse_export(members)))
+        """200 with a page of the journal, as JSON. Refuses: invalid_canonical_record_export."""
+        return reply(msgspec.json.encode(self.records.export(rules.parse_export(members))))
 
     @wire_method
-    def write_record_tuple(self, body: Any) -> Reply:
-        """202 with the revision. Refuses: invalid_canonical_record_tuple, canonical_record_tuple_conflict."""
-        write = rules.parse_tuple(body)
+    def write_record_tuple(self, body: bytes) -> Reply:
+        """202 with the revision. Refuses: invalid_canonical_record_tuple_json, invalid_canonical_record_tuple,
+        canonical_record_tuple_conflict."""
+        try:
+            write = rules.parse_tuple(json_body.parse(body))
+        except json_body.NotJson:
+            raise InvalidCanonicalRecordTupleJson from None
         decision = self.records.write_tuple(write)
         if isinstance(decision, rules.Conflict):
             if decision.revision is None:
@@ -414,9 +421,15 @@ class RecordMethods:
         return reply({"ok": True, "accepted": accepted, "deduped": not accepted, "revision": decision.revision}, 202)
 
     @wire_method
-    def write_commit_records(self, body: Any) -> Reply:
-        """202 with the counts. Refuses as `parse_commits` raises, and canonical_commit_record_conflict."""
-        lot = rules.parse_commits(body)
+    def write_commit_records(self, body: bytes) -> Reply:
+        """202 with the counts. Refuses as `parse_commits` raises, and canonical_commit_record_conflict.
+
+        Texts keep their lone surrogates until they are stored (`records/commits-digest`).
+        """
+        try:
+            lot = rules.parse_commits(json_body.parse(body, keep_surrogates=True))
+        except json_body.NotJson:
+            raise InvalidCanonicalCommitRecords("the body is no JSON") from None
         decision, watermark = self.records.write_commits(lot)
         if isinstance(decision, rules.CommitConflict):
             raise CanonicalCommitRecordConflict

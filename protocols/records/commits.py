@@ -8,7 +8,7 @@ from ..coercion import to_text, trimmed_text
 from ..javascript import ABSENT
 from ..wire.records import CanonicalRecordDigestMismatch, CanonicalRecordTooLarge, InvalidCanonicalCommitRecords
 from .identity import COMMIT_ID, DIGEST, is_slug
-from .text import MAX_RECORD_BYTES, digest_of, storable_text, utf8_bytes
+from .text import MAX_RECORD_BYTES, digest_of, hashed_and_stored
 
 MAX_COMMITS: Final = 100
 COMMIT_REVISION: Final = 1
@@ -60,12 +60,12 @@ def _parse_record(entry: object) -> CommitRecord:
     digest = to_text(entry.get("digest", ABSENT)).strip().lower()
     if not isinstance(content, str) or DIGEST.fullmatch(digest) is None:
         raise InvalidCanonicalCommitRecords(f"records: {sha} needs a text as content and 64 hex digits as digest")
-    data = utf8_bytes(content)
+    data, stored = hashed_and_stored(content)
     if len(data) > MAX_RECORD_BYTES:
         raise CanonicalRecordTooLarge(section="commits", id=sha, maxBytes=MAX_RECORD_BYTES)
     if digest_of(data) != digest:
         raise CanonicalRecordDigestMismatch(section="commits", id=sha)
-    return CommitRecord(sha, storable_text(content), digest, len(data))
+    return CommitRecord(sha, stored, digest, len(data))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,21 +59,17 @@ def restore_text(text: str, digest: str) -> bytes | None:
     return marked if digest_of(marked) == digest else None
 
 
-def utf8_bytes(text: str) -> bytes:
-    """Returns the UTF-8 that is hashed and measured; a lone surrogate is one U+FFFD (`records/commits-digest`)."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub("\ufffd", text).encode()
+def hashed_and_stored(text: str) -> tuple[bytes, str]:
+    """Returns the UTF-8 of a JSON string that is hashed and measured, and the text that is stored for it.
 
-
-def storable_text(text: str) -> str:
-    """Returns the text that is stored for a JSON string: a lone surrogate comes back as three U+FFFD.
-
-    That is what the reference's store does with it (`records/commits-digest`); such a record has a digest that its
-    own text does not match.
+    They differ for a lone surrogate: it is hashed as one U+FFFD, and the reference's store gives it back as three
+    (`records/commits-digest`); such a record has a digest that its own text does not match.
     """
-    return _LONE_SURROGATE.sub("\ufffd\ufffd\ufffd", text) if _LONE_SURROGATE.search(text) else text
+    try:
+        return text.encode(), text
+    except UnicodeEncodeError:
+        hashed = _LONE_SURROGATE.sub("\ufffd", text).encode()
+        return hashed, _LONE_SURROGATE.sub("\ufffd\ufffd\ufffd", text)
 
 
 def simple_header(text: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.protocols import records as rules
-from moorage.protocols.records.text import storable_text, utf8_bytes
+from moorage.protocols.records.text import hashed_and_stored
 from moorage.protocols.wire import WireError
 from moorage.protocols.wire.records import (
     CanonicalRecordDigestMismatch,
@@ -237,7 +237,11 @@ def test_every_json_value_is_a_lot_of_commits_or_refused(value: object) -> None:
 
 
 def commit(sha: str, content: str, digest: str | None = None) -> dict[str, object]:
-    return {"sha": sha, "content": content, "digest": digest or hashlib.sha256(utf8_bytes(content)).hexdigest()}
+    return {
+        "sha": sha,
+        "content": content,
+        "digest": digest or hashlib.sha256(hashed_and_stored(content)[0]).hexdigest(),
+    }
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from(["a", "b"])), min_size=1, max_size=30))
@@ -277,8 +281,8 @@ def test_commit_faults_have_codes_of_their_own() -> None:
 
 
 def test_a_lone_surrogate_is_hashed_as_one_mark_and_kept_as_three() -> None:
-    assert utf8_bytes("a\ud800b") == "a\ufffdb".encode()
-    assert storable_text("a\ud800b") == "a\ufffd\ufffd\ufffdb"
+    assert hashed_and_stored("a\ud800b") == ("a\ufffdb".encode(), "a\ufffd\ufffd\ufffdb")
+    assert hashed_and_stored("ab") == (b"ab", "ab")
 
 
 @given(JSON)

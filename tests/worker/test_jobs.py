@@ -298,5 +298,6 @@ async def put_record(stub: Any, content: bytes) -> None:
         for section, suffix in (("items", "md"), ("closed", "md"), ("plans", "md"), ("decision-packets", "json"))
     ]
     operations[0]["contentBase64"] = base64.b64encode(content).decode()
-    answer = await stub.write_record_tuple({"deliveryId": "d", "key": "example-widgets/7", "operations": operations})
+    body = {"deliveryId": "d", "key": "example-widgets/7", "operations": operations}
+    answer = await stub.write_record_tuple(json.dumps(body).encode())
     assert answer["status"] == 202, answer

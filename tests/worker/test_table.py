@@ -41,10 +41,27 @@ def test_the_last_segment() -> None:
     assert found(table, "PUT", "/c/12") is None
 
 
+def test_variables_anywhere() -> None:
+    table = RouteTable(
+        [
+            route(("GET",), "/r/{slug}/items/{n}"),
+            route(("GET",), "/r/{slug}/closed/{n}"),
+            route(("GET",), "/r/{slug}/list"),
+            route(("POST",), "/r/{slug}/list"),
+        ]
+    )
+    assert table.others == []
+    assert found(table, "GET", "/r/a/items/7") == ("/r/{slug}/items/{n}", {"slug": "a", "n": "7"})
+    assert found(table, "GET", "/r/a/closed/7") == ("/r/{slug}/closed/{n}", {"slug": "a", "n": "7"})
+    assert found(table, "POST", "/r/a/list") == ("/r/{slug}/list", {"slug": "a"})
+    for path in ("/r/a/plans/7", "/r//items/7", "/r/a/items/", "/r/a/items/7/", "/r/a/items", "/x/a/items/7"):
+        assert found(table, "GET", path) is None
+
+
 def test_the_rest_is_left_to_the_router() -> None:
-    table = RouteTable([route(("GET",), "/r/{slug}/items/{n}"), route(("GET",), "/r/{slug}/list")])
-    assert [other.path for other in table.others] == ["/r/{slug}/items/{n}", "/r/{slug}/list"]
-    assert found(table, "GET", "/r/a/list") is None
+    table = RouteTable([route(("GET",), "/r/{slug}/v{n}")])
+    assert [other.path for other in table.others] == ["/r/{slug}/v{n}"]
+    assert found(table, "GET", "/r/a/v1") is None
 
 
 @pytest.mark.parametrize("path", ["/a", "/a/{n}"])

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from moorage.protocols import json_body
 from moorage.protocols.records import MAX_REQUEST_BYTES, TUPLE_SECTIONS, is_slug, item_number
 from moorage.protocols.records.identity import ITEM_NUMBER
-from moorage.protocols.wire import ExactReviewQueueUnavailable
+from moorage.protocols.wire import ExactReviewQueueUnavailable, Reply
 from moorage.protocols.wire.records import (
     CanonicalCommitRecordsTooLarge,
     CanonicalRecordTupleTooLarge,
-    InvalidCanonicalCommitRecords,
     InvalidCanonicalRecordIdentity,
-    InvalidCanonicalRecordTupleJson,
 )
 
-from ..routing import Answer, Auth, Call, Result, Route
+from ..answers import style_headers
+from ..routing import Answer, Auth, Call, Raw, Result, Route, Style
 
 BASE = "/internal/state/records"
+_HEADERS = style_headers(Style.INDENTED)
 
 
 async def read(call: Call) -> Result:
@@ -34,34 +34,31 @@ async def slugs(call: Call) -> Result:
 
 async def listing(call: Call) -> Result:
     """200 with a page of live numbers; a body that is no JSON object has no members (`auth/non-json-body`)."""
-    return Answer.of(await call.queue.list_records(json_body.members(call.body)))
+    return _page(await call.queue.list_records(json_body.members(call.body)))
 
 
 async def export(call: Call) -> Result:
     """200 with a page of the journal."""
-    return Answer.of(await call.queue.export_records(json_body.members(call.body)))
+    return _page(await call.queue.export_records(json_body.members(call.body)))
+
+
+def _page(answer: Reply) -> Result:
+    """A page that the object has encoded; compact, since an indent would cost as much as all the rest of it."""
+    return Raw(answer["value"], 200, _HEADERS) if answer["status"] == 200 else Answer.of(answer)
 
 
 async def tuples(call: Call) -> Result:
     """202 with the item's revision, 409 with what is there."""
     if len(call.body) > MAX_REQUEST_BYTES:
         raise CanonicalRecordTupleTooLarge
-    try:
-        body = json_body.parse(call.body)
-    except json_body.NotJson:
-        raise InvalidCanonicalRecordTupleJson from None
-    return Answer.of(await call.queue.write_record_tuple(body))
+    return Answer.of(await call.queue.write_record_tuple(call.body))
 
 
 async def commits(call: Call) -> Result:
-    """202 with the counts; texts keep their lone surrogates (`records/commits-digest`)."""
+    """202 with the counts."""
     if len(call.body) > MAX_REQUEST_BYTES:
         raise CanonicalCommitRecordsTooLarge(maxBytes=MAX_REQUEST_BYTES)
-    try:
-        body = json_body.parse(call.body, keep_surrogates=True)
-    except json_body.NotJson:
-        raise InvalidCanonicalCommitRecords("the body is no JSON") from None
-    return Answer.of(await call.queue.write_commit_records(body))
+    return Answer.of(await call.queue.write_commit_records(call.body))
 
 
 def _section_of(section: str) -> Route:
