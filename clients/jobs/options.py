@@ -63,6 +63,9 @@ class JobsGroup(click.Group):
         except ClientError as error:
             environment.err(f"moorage jobs: {error}")
             ctx.exit(2)
+        except KeyboardInterrupt:
+            # not 1, which says that the queue is empty
+            ctx.exit(130)
         except click.exceptions.Exit:
             raise
         except Exception as error:
