@@ -36,19 +36,6 @@ print("good")
     assert run(code) == "good"
 
 
-def test_a_program_for_the_platform_may_wait_synchronously() -> None:
-    code = """
-from moorage.wrangler_compat.workers import switching
-import moorage.wrangler_compat.workers.asgi
-finder.install()
-assert not switching.enabled
-import workers
-assert switching.enabled
-print("good")
-"""
-    assert run(code) == "good"
-
-
 def test_ours_win_over_an_installed_sdk(tmp_path: Path) -> None:
     for name in ("workers", "asgi", "js", "pyodide"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('the installed one')")

@@ -197,12 +197,12 @@ def test_importing_run_sync_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_it_looks_like_the_coroutine_that_it_drives() -> None:
     coroutine = Switchable(later(1))
-    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED  # type: ignore[arg-type]
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
     assert coroutine.__name__ == "later"
     coroutine.send(None)
-    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_SUSPENDED  # type: ignore[arg-type]
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_SUSPENDED
     coroutine.close()
-    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED  # type: ignore[arg-type]
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     with pytest.raises(AttributeError):
         coroutine.other  # noqa: B018
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
+from . import switching
 from .entrypoints import DurableObject, WorkerEntrypoint, WorkflowEntrypoint
+from .finder import loaded_before
 from .legacy import module_handler, name_methods
+from .needs import may_wait_synchronously
 
 EVENTS = ("fetch", "alarm", "scheduled", "trace", "queue", "pubsub")
 
@@ -64,6 +67,8 @@ class Entrypoints:
 def discover(module: ModuleType, compatibility: Compatibility) -> Entrypoints:
     """What `module` exports: the names of `__all__`, else all names without a leading underscore.
 
+    A module that may call `run_sync` switches stack switching on for the process.
+
     Raises DiscoveryError (a TypeError) when `__all__` names what is not there, when two classes share a name, when a
     `Default` class stands beside module-level `on_*` handlers, when those are no longer allowed, or when there is
     nothing to run at all.
@@ -100,6 +105,8 @@ def discover(module: ModuleType, compatibility: Compatibility) -> Entrypoints:
             f"the module {module.__name__!r} has nothing to run: define `class Default(WorkerEntrypoint)` with a "
             "method `fetch`, or a class that derives from DurableObject"
         )
+    if may_wait_synchronously(module, loaded_before()):
+        switching.enable()
     return Entrypoints(default, workers, objects, workflows, legacy)
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import switching
-
 _HERE = __name__.rpartition(".")[0]
 
 # public name → module here. Parents come before their children.
@@ -76,14 +74,13 @@ class WorkersFinder:
 
     def __init__(self) -> None:
         self.roots: list[Path] = []
+        self.loaded_before: frozenset[str] = frozenset()
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         inner = NAMES.get(name)
         if inner is not None:
             if name in _YIELDING and self._brought(name):
                 return None
-            # a program written for the platform may import run_sync as late as in a handler
-            switching.enable()
             module = _HERE + inner
             package = name in {"workers", "pyodide", "js"}
             return ModuleSpec(name, _Loader(module), is_package=package)
@@ -111,6 +108,7 @@ def install(root: Path | None = None) -> WorkersFinder:
     sys.meta_path.insert(0, _finder)
     for name in [name for name in sys.modules if _ours_to_answer(name)]:
         del sys.modules[name]
+    _finder.loaded_before = frozenset(sys.modules)
     importlib.invalidate_caches()
     return _finder
 
@@ -122,6 +120,11 @@ def _ours_to_answer(name: str) -> bool:
             name in _YIELDING and _finder._brought(name)
         )
     return name.partition(".")[0] in {"workers", "pyodide"} and "." in name
+
+
+def loaded_before() -> frozenset[str]:
+    """Names of the modules that were loaded when the finder was last installed: before the last Worker."""
+    return _finder.loaded_before
 
 
 def uninstall(root: Path | None = None) -> None:
@@ -137,4 +140,4 @@ def uninstall(root: Path | None = None) -> None:
         del sys.modules[name]
 
 
-__all__ = ["NAMES", "WorkersFinder", "install", "uninstall"]
+__all__ = ["NAMES", "WorkersFinder", "install", "loaded_before", "uninstall"]

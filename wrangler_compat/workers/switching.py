@@ -5,8 +5,8 @@ and, wherever the awaitable would wait, hands what it waits for to the stack tha
 looks as if the coroutine itself had awaited. The task, its context and its cancellation stay the ordinary ones.
 
 A stack is used for one coroutine after another, so that it costs two switches a step (some microseconds a handler).
-It is on (`enabled`) once a program has imported one of the platform's modules by its public name; `wsgi.fetch` always
-runs its application this way.
+So it is on (`enabled`) only once a Worker was found that may call `run_sync`, or somebody imported it; `wsgi.fetch`
+always runs its application this way.
 """
 
 from __future__ import annotations
