@@ -38,6 +38,14 @@ ENTRY = "from workers import WorkerEntrypoint\nclass Default(WorkerEntrypoint): 
             True,
         ),
         (
+            {
+                "entry.py": ENTRY + "import library\n",
+                "../site/library/__init__.py": "from pyodide.ffi import to_js as run_sync\n",
+                **{f"../site/library/module{number}.py": "" for number in range(100)},
+            },
+            False,
+        ),
+        (
             {"entry.py": ENTRY, "../site/unused/__init__.py": "from pyodide.ffi import run_sync\n"},
             False,
         ),

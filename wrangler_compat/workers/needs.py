@@ -4,11 +4,15 @@ A program may import `run_sync` as late as in the handler that calls it, and the
 texts are looked at: those below the Worker's import root, and those of the packages that its import brought in. One
 that speaks of `pyodide` and of `run_sync` (or of `webloop`) is taken for one that calls it; being wrong costs some
 microseconds a call.
+
+Packages of more than a hundred files are not read: adapters for the platform are small, and reading a framework would
+take as long as importing it. A Worker that needs stacks all the same imports `run_sync` itself.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Collection, Iterator
@@ -16,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 _OURS = Path(__file__).resolve().parents[2]
+MOST_FILES = 100
 _SKIPPED = frozenset(
     {
         ".git",
@@ -53,17 +58,23 @@ def _brought_in(main: ModuleType, before: Collection[str]) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=512)
 def _inside_package(place: str) -> bool:
-    return _inside(place)
+    texts = list(itertools.islice(_texts(place), MOST_FILES + 1))
+    return len(texts) <= MOST_FILES and any(map(_mentions, texts))
 
 
 def _inside(place: str) -> bool:
+    return any(map(_mentions, _texts(place)))
+
+
+def _texts(place: str) -> Iterator[str]:
     if place.endswith(".py"):
-        return _mentions(place)
+        yield place
+        return
     for folder, folders, files in os.walk(place):
         folders[:] = [name for name in folders if name not in _SKIPPED]
-        if any(_mentions(os.path.join(folder, name)) for name in files if name.endswith(".py")):
-            return True
-    return False
+        for name in files:
+            if name.endswith(".py"):
+                yield os.path.join(folder, name)
 
 
 def _mentions(path: str) -> bool:

@@ -217,7 +217,7 @@ def run_sync(awaitable: Awaitable[T]) -> T:
             awaitable.close()
         raise RuntimeError(
             "Cannot stack switch here: run_sync() works below a handler of a Worker, not at import time, in a thread "
-            "or in a bare event loop"
+            "or in a bare event loop. If this is below a handler, import run_sync at the top of the Worker's module"
         )
     return _drive(step_into())  # type: ignore[no-any-return]
 
