@@ -106,9 +106,10 @@ class Plane:
         while self._outside is not None:
             before = self._outside()
             # the service answers from another thread, over loopback
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.003)
             await settle()
-            if self._outside() == before:
+            running = any(namespace.alarms.running for namespace in self.runtime.namespaces.values())
+            if not running and self._outside() == before:
                 return
 
     async def advance(self, milliseconds: int) -> None:
@@ -120,6 +121,15 @@ class Plane:
         """Moves the clock on at once, as a server's test hook does: what fell due on the way runs now, late."""
         self.clock._now += milliseconds
         await self.clock.advance(0)
+        await self.settle()
+
+    async def restart(self) -> None:
+        """Ends every object, as a restart of the server does: what they knew in memory is gone."""
+        await self.settle()
+        for namespace in self.runtime.namespaces.values():
+            for instance in list(namespace.live.values()):
+                namespace.evict(instance)
+            assert not namespace.live, "an object could not be ended"
         await self.settle()
 
     async def until(self, look: Callable[[], Any], limit_ms: int) -> Any:
