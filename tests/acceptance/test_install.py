@@ -1,4 +1,4 @@
-"""A wheel built from the sdist, installed in an empty environment, in an empty folder: it serves both kinds of Worker."""
+"""A wheel built from the sdist, in an empty environment and an empty folder: it serves both kinds of Worker."""
 
 import os
 import subprocess
@@ -67,7 +67,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def moorage(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of a fresh environment that has the wheel; its dependencies are lent by path: nothing is fetched."""
+    """The command of a fresh environment with the wheel; dependencies are lent by path: nothing is fetched."""
     folder = tmp_path_factory.mktemp("venv")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
