@@ -134,3 +134,11 @@ routes = [
     for verb, who in VERB_AUTH.items()
 ]
 routes.append(Route(("GET",), EVENTS_PATH, stream, accepts=_known))
+
+
+def describe() -> Any:
+    """What the OpenAPI document says about these routes."""
+    from ..openapi import Description
+    from .jobs_api import paths_and_schemas
+
+    return Description(*paths_and_schemas())
