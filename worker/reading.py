@@ -1,11 +1,17 @@
-"""Reading a request's body, bounded."""
+"""Reading a request's body, bounded in bytes and in time."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 
-from moorage.protocols.wire import RequestBodyTooLarge
+from moorage.protocols.wire import RequestBodyTimeout, RequestBodyTooLarge
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+IDLE_SECONDS: Final = 30.0
+"""The longest wait for the next piece of a body."""
+WHOLE_SECONDS: Final = 600.0
+"""The longest time that a body may take in all: a client that trickles does not hold its memory for ever."""
 
 
 class ClientGone(Exception):
@@ -17,15 +23,46 @@ def _too_large(cap: int) -> RequestBodyTooLarge:
     return RequestBodyTooLarge(maxBytes=cap, headers={"connection": "close"})
 
 
-async def read_body(receive: Receive, headers: list[tuple[bytes, bytes]], cap: int) -> bytes:
-    """The whole body. Raises RequestBodyTooLarge as soon as it exceeds `cap` bytes, ClientGone when it is cut off."""
+async def read_body(
+    receive: Receive,
+    headers: list[tuple[bytes, bytes]],
+    cap: int,
+    *,
+    idle: float = IDLE_SECONDS,
+    whole: float = WHOLE_SECONDS,
+) -> bytes:
+    """The whole body.
+
+    Raises RequestBodyTooLarge as soon as it exceeds `cap` bytes, RequestBodyTimeout when a piece does not come within
+    `idle` seconds or the body within `whole`, ClientGone when it is cut off.
+    """
+    has_body = False
     for name, value in headers:
-        if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > cap):
-            raise _too_large(cap)
+        if name == b"content-length" and value.isdigit():
+            if len(value) > 18 or int(value) > cap:
+                raise _too_large(cap)
+            has_body = value != b"0"
+        elif name == b"transfer-encoding":
+            has_body = True
+    if not has_body:
+        # nothing to wait for: the usual read
+        return await _collect(receive, cap, None)
+    try:
+        async with asyncio.timeout(whole):
+            return await _collect(receive, cap, idle)
+    except TimeoutError:
+        raise RequestBodyTimeout(headers={"connection": "close"}) from None
+
+
+async def _collect(receive: Receive, cap: int, idle: float | None) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
-        message = await receive()
+        if idle is None:
+            message = await receive()
+        else:
+            async with asyncio.timeout(idle):
+                message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         chunk: bytes = message.get("body", b"")

@@ -53,6 +53,12 @@ class RequestBodyTooLarge(WireError):
     code, status = "request_body_too_large", 413
 
 
+class RequestBodyTimeout(WireError):
+    """The body did not come in time; it was not read to its end."""
+
+    code, status = "request_body_timeout", 408
+
+
 class InvalidJson(WireError):
     """The body is not a JSON object."""
 

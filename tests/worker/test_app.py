@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moorage.protocols.signatures import sign_request
-from moorage.protocols.wire import WireError, catalogue
+from moorage.protocols.wire import RequestBodyTimeout, WireError, catalogue
 from moorage.worker.answers import CORS, encode, refusal, send_answer
 from moorage.worker.app import StatePlane
+from moorage.worker.reading import read_body
 from moorage.worker.routes import all_routes
 from moorage.worker.routing import Answer, Auth, Call, Raw, Result, Route, Style
 from tests.support.asgi import call
@@ -193,6 +194,20 @@ class TestBodies:
     async def test_a_client_that_goes_away_gets_no_answer(self) -> None:
         answer = await call(StatePlane([self.route]), "POST", "/x", body=[b"01"], disconnect=True)
         assert answer.status == 0
+
+    @pytest.mark.parametrize("limits", [{"idle": 0.01}, {"whole": 0.01}])
+    async def test_a_body_that_does_not_come(self, limits: dict[str, float]) -> None:
+        pieces = iter([{"type": "http.request", "body": b"0", "more_body": True}])
+
+        async def receive() -> Any:
+            for piece in pieces:
+                return piece
+            return await asyncio.get_running_loop().create_future()
+
+        for headers in ([(b"content-length", b"5")], [(b"transfer-encoding", b"chunked")]):
+            with pytest.raises(RequestBodyTimeout) as caught:
+                await read_body(receive, headers, 10, **limits)
+            assert caught.value.headers == {"connection": "close"}
 
     async def test_the_cap_lies_above_every_limit_of_a_route(self) -> None:
         for route in ROUTES:
