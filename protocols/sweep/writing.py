@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 DOCUMENT_ORDER: Final = ("schema_version", "lease", "sources", "items", "last_run")
@@ -22,6 +22,8 @@ FIELD_ORDER: Final = (
     "verified_at",
 )
 """The order of every map below the second level: a source, an item, `counts`, maps in items."""
+
+_MANY: Final = 64
 
 _SECOND_LEVEL: Final[dict[str, tuple[str, ...]]] = {"lease": LEASE_ORDER, "last_run": RUN_ORDER}
 
@@ -72,13 +74,27 @@ def _scalar(value: Any) -> str:
     raise TypeError(f"a state file holds JSON values, not {type(value).__name__}")
 
 
-def _ordered(mapping: Mapping[str, Any], order: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    for key in order:
-        if key in mapping:
-            yield key, mapping[key]
-    for key in sorted(mapping):
-        if key not in order:
-            yield key, mapping[key]
+class _Heads:
+    """The keys of maps in their order, each with its text and colon; kept, since most maps of a state are alike."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+
+    def of(self, mapping: Mapping[str, Any], order: tuple[str, ...]) -> list[tuple[str, str]]:
+        """Every key of `mapping` and its text before the value: those of `order` first, the rest by code point."""
+        if order is not FIELD_ORDER or len(mapping) > _MANY:
+            return self._made(mapping, order)
+        names = tuple(mapping)
+        known = self._known.get(names)
+        if known is None:
+            known = self._known[names] = self._made(mapping, order)
+        return known
+
+    @staticmethod
+    def _made(mapping: Mapping[str, Any], order: tuple[str, ...]) -> list[tuple[str, str]]:
+        first = [key for key in order if key in mapping]
+        rest = sorted(key for key in mapping if key not in order)
+        return [(key, (key if _BARE_KEY(key) else quote(key)) + ":") for key in first + rest]
 
 
 def emit(document: Mapping[str, Any]) -> str:
@@ -86,27 +102,26 @@ def emit(document: Mapping[str, Any]) -> str:
 
     Raises TypeError for what is no JSON value, ValueError for a text that cannot be written.
     """
-    lines: list[str] = []
-    keys: dict[str, str] = {}
+    parts: list[str] = []
+    heads = _Heads()
     # a stack in place of recursion: a document may be as deep as its text allows
-    stack: list[tuple[Iterator[tuple[str, Any]], str]] = [(_ordered(document, DOCUMENT_ORDER), "")]
+    stack = [(iter(heads.of(document, DOCUMENT_ORDER)), document, "")]
     while stack:
-        entries, indent = stack[-1]
-        for key, value in entries:
-            head = keys.get(key)
-            if head is None:
-                head = keys[key] = key if _BARE_KEY(key) else quote(key)
+        entries, mapping, indent = stack[-1]
+        for key, head in entries:
+            value = mapping[key]
             if isinstance(value, str):
-                lines.append(f"{indent}{head}: {quote(value)}\n")
-            elif isinstance(value, dict):
-                if value:
-                    lines.append(f"{indent}{head}:\n")
-                    order = FIELD_ORDER if indent else _SECOND_LEVEL.get(key, ())
-                    stack.append((_ordered(value, order), indent + "  "))
-                    break
-                lines.append(f"{indent}{head}: {{}}\n")
+                text = f'"{value}"' if _PLAIN(value) else _json(value)
+            elif not isinstance(value, dict):
+                text = _scalar(value)
+            elif not value:
+                text = "{}"
             else:
-                lines.append(f"{indent}{head}: {_scalar(value)}\n")
+                parts.append(f"{indent}{head}\n")
+                order = FIELD_ORDER if indent else _SECOND_LEVEL.get(key, ())
+                stack.append((iter(heads.of(value, order)), value, indent + "  "))
+                break
+            parts.append(f"{indent}{head} {text}\n")
         else:
             stack.pop()
-    return "".join(lines)
+    return "".join(parts)
