@@ -28,6 +28,15 @@ from .jobs_store import QueueStorage, StoredCatalogue, StoredSuppressions, Store
 
 log = logging.getLogger("moorage.jobs")
 
+BINDING = "JOB_QUEUE"
+REGISTRY = ":queues"
+"""Name of the object that knows which queues there are; no name of a queue."""
+
+QUEUEING = frozenset({"submit", "record"})
+"""Verbs after which there may be more to claim: a record chains fixers."""
+EVENTFUL = frozenset({"cancel", "fail", "disable"})
+"""Other verbs that write events; so does a claim."""
+
 TARGET_VERBS = frozenset(
     {"submit", "record", "findings", "resolve", "dismiss", "reopen", "findings-prune", "findings-clear"}
 )
@@ -51,7 +60,8 @@ class JobQueue(DurableObject):
         self._now = clock_of(ctx)
         self._storage = QueueStorage(ctx.storage)
         self._catalogue = StoredCatalogue(self._storage)
-        self._waiters: dict[str, asyncio.Future[bool]] = {}
+        self._claimers = Waiters()
+        self._readers = Waiters()
         self._engine = JobEngine(
             transact=self._storage.transact,
             query=self._storage.query,
@@ -79,7 +89,10 @@ class JobQueue(DurableObject):
         except Refused as error:
             return _refused(error)
         finally:
-            self._wake()
+            if verb in QUEUEING:
+                self._claimers.wake()
+            if verb in QUEUEING or verb in EVENTFUL:
+                self._readers.wake()
 
     def _record_paths(self, verb: str, body: Mapping[str, Any]) -> dict[str, RecordName]:
         """The canonical records that the verb may ask for."""
@@ -104,6 +117,9 @@ class JobQueue(DurableObject):
 
     async def install(self, body: dict[str, Any]) -> Reply:
         """Replaces extensions, skills and settings. Queued jobs of what is gone stay: their content is rendered."""
+        namespace, name = getattr(self._env, BINDING, None), self._ctx.id.name
+        if namespace is not None and name is not None:
+            await namespace.getByName(REGISTRY).register(name)
         return self._store(body, shared.InstallBody, self._catalogue.install, lambda _: self._installed())
 
     def _installed(self) -> dict[str, Any]:
@@ -133,6 +149,19 @@ class JobQueue(DurableObject):
         except Refused as error:
             return _refused(error)
 
+    # -- the registry -------------------------------------------------------------------------------------------
+
+    async def register(self, name: str) -> None:
+        """Of the object `REGISTRY`: remembers a queue that something was installed in."""
+        self._storage.rows("INSERT INTO known_queues (name) VALUES (?) ON CONFLICT DO NOTHING", name)
+
+    async def knows(self, name: str) -> bool:
+        """Of the object `REGISTRY`: whether there is such a queue.
+
+        Who may record needs no signature, so a name that nobody installed must not make an object, that is a file.
+        """
+        return bool(self._storage.rows("SELECT name FROM known_queues WHERE name = ?", name))
+
     # -- waiting ------------------------------------------------------------------------------------------------
 
     async def claim(self, body: dict[str, Any], token: str) -> Reply:
@@ -146,15 +175,16 @@ class JobQueue(DurableObject):
             deadline = self._now() + int(min(wanted.wait_seconds, WAIT_LIMIT_SECONDS) * 1000)
             while True:
                 answer = wire.call(self._engine, "claim", {"filter": wanted.filter}, "http")
-                if answer["job"] is not None:
-                    self._wake()
-                    return reply(answer)
                 left = deadline - self._now()
-                if left <= 0 or not await self._sleep(token, min(left, self._until_reap(wanted.interval))):
+                if answer["job"] is not None or left <= 0:
+                    return reply(answer)
+                pause = min(left, self._until_reap(wanted.interval))
+                if not await self._claimers.sleep(self._ctx, token, pause):
                     return reply(answer)
         except Refused as error:
-            self._wake()
             return _refused(error)
+        finally:
+            self._readers.wake()
 
     def _until_reap(self, interval: int | None) -> int:
         """Milliseconds to the next moment at which a reap has something to do."""
@@ -169,9 +199,8 @@ class JobQueue(DurableObject):
 
     async def abandon(self, token: str) -> None:
         """Ends the wait of a caller who has hung up."""
-        waiter = self._waiters.get(token)
-        if waiter is not None:
-            _resolve(waiter, False)
+        self._claimers.abandon(token)
+        self._readers.abandon(token)
 
     async def events(self, after: int, wait_seconds: float, token: str) -> Reply:
         """Events past a number, waiting that long for the first one; `last` is the number to go on from.
@@ -185,24 +214,38 @@ class JobQueue(DurableObject):
         while True:
             found = wire.call(self._engine, "events", {"after": after}, "http")["events"]
             left = deadline - self._now()
-            if found or left <= 0 or not await self._sleep(token, left):
+            if found or left <= 0 or not await self._readers.sleep(self._ctx, token, left):
                 return reply({"events": found, "last": found[-1]["seq"] if found else after})
 
-    async def _sleep(self, token: str, milliseconds: int) -> bool:
+
+class Waiters:
+    """Callers that sleep until something changes, by their tokens."""
+
+    def __init__(self) -> None:
+        self._futures: dict[str, asyncio.Future[bool]] = {}
+
+    async def sleep(self, ctx: Any, token: str, milliseconds: int) -> bool:
         """Waits for a change, at most that long; False when the caller has hung up."""
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiters[token] = waiter
-        timer = _later(self._ctx, milliseconds / 1000, lambda: _resolve(waiter, True))
+        self._futures[token] = waiter
+        timer = _later(ctx, milliseconds / 1000, lambda: _resolve(waiter, True))
         try:
             return await waiter
         finally:
             timer.cancel()
-            if self._waiters.get(token) is waiter:
-                del self._waiters[token]
+            if self._futures.get(token) is waiter:
+                del self._futures[token]
 
-    def _wake(self) -> None:
-        for waiter in list(self._waiters.values()):
+    def wake(self) -> None:
+        """Wakes everybody, in the order in which they came."""
+        for waiter in list(self._futures.values()):
             _resolve(waiter, True)
+
+    def abandon(self, token: str) -> None:
+        """Ends one wait."""
+        waiter = self._futures.get(token)
+        if waiter is not None:
+            _resolve(waiter, False)
 
 
 def _resolve(waiter: asyncio.Future[bool], value: bool) -> None:

@@ -23,6 +23,7 @@ T = TypeVar("T")
 INSTALLED = """CREATE TABLE IF NOT EXISTS installed (
   kind TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, value_json TEXT NOT NULL,
   PRIMARY KEY (kind, name))"""
+KNOWN = "CREATE TABLE IF NOT EXISTS known_queues (name TEXT PRIMARY KEY)"
 EXTENSION, SKILL, CONFIG, AGENT = "extension", "skill", "config", "agent"
 
 
@@ -34,7 +35,7 @@ class QueueStorage:
         storage.transactionSync(self._create)
 
     def _create(self) -> None:
-        for statement in (*sql.SCHEMA, INSTALLED):
+        for statement in (*sql.SCHEMA, INSTALLED, KNOWN):
             self._storage.sql.exec(statement)
 
     def execute(self, statement: Statement) -> list[Row]:

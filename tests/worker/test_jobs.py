@@ -120,6 +120,18 @@ def test_every_refusal_has_its_wire_error() -> None:
     assert ours == {code: status for code, (_, status) in REFUSALS.items()}
 
 
+async def test_an_unsigned_record_makes_no_queue() -> None:
+    async with JobsPlane() as plane:
+        await fill(plane)
+        record = {"id": "d-20260101-000000-0000", "nonce": "0" * 32, "status": "failed"}
+        status, answer = await plane.verb("record", record, queue="made-up", secret=None)
+        assert (status, answer["message"]) == (404, "no queue made-up")
+        opened = {instance.id.name for instance in plane.runtime._open}
+        assert "default" in opened
+        assert "made-up" not in opened
+        assert (await plane.verb("record", record, secret=None))[1]["message"] == f"no job {record['id']}"
+
+
 async def test_queues_are_apart() -> None:
     async with JobsPlane() as plane:
         await fill(plane)

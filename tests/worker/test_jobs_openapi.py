@@ -53,6 +53,7 @@ async def test_every_route() -> None:
         await call("agent", {})
         job = (await call("submit", {"extension": "fx/probe", "node": "notes/a.md"}))["job"]
         await call("submit", {"extension": "fx/probe", "node": "notes/a.md"}, refused=True)
+        await plane.clock.advance(1)  # within a millisecond the order is that of the random ids
         await call("submit", {"extension": "fx/probe", "all": True})
         claimed = (await call("claim", {"filter": "probe", "waitSeconds": 0.5}))["job"]
         assert claimed["id"] == job["id"]

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+from moorage.durable_objects.objects.jobs import BINDING, REGISTRY
 from moorage.protocols.jobs.errors import Refused
 from moorage.protocols.jobs.routes import EVENTS_PATH, PREFIX, QUEUE_GRAMMAR, VERB_AUTH, Who
 from moorage.protocols.json_body import NotJson, parse_object
@@ -17,7 +18,8 @@ from moorage.protocols.wire.jobs import JobQueueNotConfigured, wire_refusal
 
 from ..routing import MIB, Answer, Auth, Call, Handler, Raw, Result, Route
 
-BINDING = "JOB_QUEUE"
+RECORD_CAP = 4 * MIB
+"""Bytes of a record that are read at most: anybody may send one."""
 STREAM_PAUSE_SECONDS = 15
 """How long an idle stream is silent before a comment keeps proxies from closing it."""
 
@@ -50,6 +52,16 @@ def _verb(verb: str) -> Handler:
         return Answer.of(await stub.call(verb, _body(call)))
 
     return handler
+
+
+async def record(call: Call) -> Result:
+    """200 with the run's events. Nobody signs this, so the queue must be known before its object is touched."""
+    body = _body(call)
+    queue = call.params["queue"]
+    stub = _stub(call)
+    if not await getattr(call.env, BINDING).getByName(REGISTRY).knows(queue):
+        raise wire_refusal(Refused("not-found", f"no queue {queue}"))
+    return Answer.of(await stub.call("record", body))
 
 
 def _stored(name: str) -> Handler:
@@ -120,7 +132,7 @@ def _line(event: Mapping[str, Any]) -> str:
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 
-_HANDLERS: dict[str, Handler] = {"claim": claim, **{name: _stored(name) for name in STORES}}
+_HANDLERS: dict[str, Handler] = {"claim": claim, "record": record, **{name: _stored(name) for name in STORES}}
 
 routes = [
     Route(
@@ -129,7 +141,7 @@ routes = [
         _HANDLERS.get(verb) or _verb(verb),
         auth=_AUTH[who],
         accepts=_known,
-        transport_cap=16 * MIB,
+        transport_cap=RECORD_CAP if verb == "record" else 16 * MIB,
     )
     for verb, who in VERB_AUTH.items()
 ]
