@@ -191,9 +191,11 @@ def _check_binding(root: TrustedRoot, binding: Binding) -> None:
         raise LedgerConflict("binding-conflict", "an earlier import bound it to something else", binding.path)
 
 
-def _write_binding(root: TrustedRoot, binding: Binding) -> None:
-    if root.create(binding.path, binding.text.encode()) == "exists":
-        _check_binding(root, binding)
+def _write_bindings(root: TrustedRoot, bindings: Sequence[Binding]) -> None:
+    outcomes = root.create_all([(binding.path, binding.text.encode()) for binding in bindings])
+    for binding, outcome in zip(bindings, outcomes, strict=True):
+        if outcome == "exists":
+            _check_binding(root, binding)
 
 
 def _check_payload(root: TrustedRoot, shard: Shard, *, must_exist: bool) -> None:
@@ -227,13 +229,11 @@ def import_shards(
             _check_binding(root, binding)
         for placed in batch.shards:
             _check_payload(root, placed.shard, must_exist=False)
-        for binding in batch.reservations:
-            _write_binding(root, binding)
+        _write_bindings(root, batch.reservations)
         created = sum(write_shard(root, placed.shard, "import-conflict") for placed in batch.shards)
         for placed in batch.shards:
             _check_payload(root, placed.shard, must_exist=True)
-        for binding in batch.completions:
-            _write_binding(root, binding)
+        _write_bindings(root, batch.completions)
     return ImportResult(
         created,
         len(batch.shards) - created,

@@ -8,8 +8,30 @@ Tests compare all three with `canonical.canonical_text` of the same objects.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
+from .canonical import canonical_text
+
 # Members that are objects or arrays; a record may lack the optional ones.
 PARTS: Final = ("action", "attributes", "evidence", "learning", "privacy", "producer", "subject")
+
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def part_text(value: Any) -> str:
+    """Canonical text of a part in normal form. Its texts need no escaping; only fractions need the full writer."""
+    if _has_fraction(value):
+        return canonical_text(value)
+    return _encode(value).decode()
+
+
+def _has_fraction(value: Any) -> bool:
+    if type(value) is dict:
+        return any(map(_has_fraction, value.values()))
+    if type(value) is list:
+        return any(map(_has_fraction, value))
+    return type(value) is float
 
 
 def _member(name: str, text: str | None) -> str:

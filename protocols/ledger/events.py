@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .assembly import PARTS, line_text, replay_from_line, semantic_preimage
-from .canonical import canonical_text, check, sha256_text
+from .assembly import PARTS, line_text, part_text, replay_from_line, semantic_preimage
+from .canonical import check, sha256_text
 from .identity import event_id
 from .numbers import integer
 from .parts import (
@@ -125,7 +125,7 @@ def build_event(given: Mapping[str, Any], *, recorded_at: str, generated_at: str
 
 def finish_event(record: dict[str, Any]) -> Event:
     """The event of a record in normal form: its semantic digest, its line. Raises the limits of spec 1.2."""
-    texts: dict[str, str] = {name: canonical_text(record[name]) for name in PARTS if name in record}
+    texts: dict[str, str] = {name: part_text(record[name]) for name in PARTS if name in record}
     record["semantic_sha256"] = sha256_text(semantic_preimage(record, texts))
     line = line_text(record, texts)
     if len(line) > _SURELY_WITHIN_LIMITS:

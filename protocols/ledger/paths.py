@@ -11,6 +11,7 @@ _NAMESPACES = r"\.artifacts|artifacts|jobs|ledger|logs|notifications|records|res
 _SEGMENT = r"[A-Za-z0-9_](?:[A-Za-z0-9_.+@\-]{0,253}[A-Za-z0-9_+@\-])?"
 _DATA_PATH = re.compile(rf"(?:{_NAMESPACES})(?:/{_SEGMENT})+")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\..*)?", re.IGNORECASE | re.DOTALL | re.ASCII)
+_DEVICE_SEGMENT = re.compile(r"/(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:[./]|\Z)", re.IGNORECASE | re.ASCII)
 _UNSAFE_RUN = re.compile(r"[^A-Za-z0-9_.\-]+")
 NAME_DIGITS = 12
 
@@ -33,6 +34,16 @@ def data_path(value: object, where: str = "path") -> str:
     if is_confidential(text):
         raise LedgerRefusal("confidential", "reads like a credential, a private place or an address", where)
     return text
+
+
+def is_plain_data_path(text: str) -> bool:
+    """Whether `text` is a data path in normal form."""
+    return (
+        len(text) <= 512
+        and _DATA_PATH.fullmatch(text) is not None
+        and not _DEVICE_SEGMENT.search(text)
+        and not is_confidential(text)
+    )
 
 
 def repository_slug(repository: str) -> str:

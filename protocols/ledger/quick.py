@@ -1,9 +1,9 @@
 """A quick yes for event lines that are exactly what a writer makes; everything else takes the full reading.
 
-The answer is an event or None, never a refusal: None only means that `validate.parse_event_line` has to look. A line
-is accepted when its parts, each checked and rebuilt by the rules of `events` (and remembered: producers, subjects and
-actions repeat), put together again give the very same line, and its digests hold. A line that equals its own
-reconstruction repeats no key.
+The answer is a record or None, never a refusal: None only means that `validate.parse_event_line` has to look. A line
+is accepted when its parts, each checked, put together again give the very same line, and its digests hold. A line
+that equals its own reconstruction repeats no key. Producers, actions, privacy and learning repeat, so their readings
+are remembered; subjects, attributes and evidence do not, and are checked by `quickparts`.
 """
 
 import hashlib
@@ -17,8 +17,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .assembly import line_text, semantic_preimage
 from .canonical import MAX_SAFE_INTEGER, canonical_text, parse_json
+from .quickparts import QUICK_PARTS, is_plain_machine_text
 from .refusals import LedgerRefusal
-from .text import event_key_text, machine_text
+from .text import event_key_text
 from .timestamps import timestamp_text
 
 # Beyond this the limits of spec 1.2 might be met; the full reading counts.
@@ -63,9 +64,8 @@ class QuickReader:
         self._schema = schema
         self._version = version
         self._rebuild = dict(rebuild)
-        self._part = lru_cache(maxsize=16_384)(self._read_part)
+        self._part = lru_cache(maxsize=4096)(self._read_part)
         self._scope = lru_cache(maxsize=4096)(_is_plain_scope)
-        self._type = lru_cache(maxsize=4096)(_is_plain_machine_text)
         self._timestamp = lru_cache(maxsize=4096)(_is_plain_timestamp)
 
     def _read_part(self, name: str, raw: bytes) -> tuple[str, Any] | None:
@@ -112,12 +112,17 @@ class QuickReader:
         ):
             if raw is UNSET:
                 continue
-            part = self._part(name, bytes(raw))
+            quick = QUICK_PARTS.get(name)
+            data = bytes(raw)
+            value = None if quick is None else quick(data)
+            if value is not None:
+                texts[name], record[name] = data.decode(), value
+                continue
+            part = self._part(name, data)
             if part is None:
                 return None
-            texts[name], value = part
             # Copies: what is remembered must not change with a caller's event.
-            record[name] = _copy(value)
+            texts[name], record[name] = part[0], _copy(part[1])
         record["semantic_sha256"] = found.semantic_sha256
         return record if self._holds(found, record, texts, line) else None
 
@@ -141,7 +146,7 @@ class QuickReader:
             or not _DIGESTS.fullmatch(digests)
             or not colon
             or not self._scope(scope)
-            or not self._type(found.event_type)
+            or not is_plain_machine_text(found.event_type)
             or found.occurred_at_source not in ("source", "generated")
             or not self._timestamp(found.occurred_at)
             or not self._timestamp(found.recorded_at)
@@ -164,13 +169,6 @@ def _copy(value: Any) -> Any:
 def _is_plain_scope(scope: str) -> bool:
     try:
         return event_key_text(f"{scope}:{'0' * 64}") == f"{scope}:{'0' * 64}"
-    except LedgerRefusal:
-        return False
-
-
-def _is_plain_machine_text(text: str) -> bool:
-    try:
-        return machine_text(text) == text
     except LedgerRefusal:
         return False
 

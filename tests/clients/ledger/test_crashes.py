@@ -1,5 +1,6 @@
 """A crash at any durable step, then a re-run: the tree is that of an undisturbed run."""
 
+import itertools
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -110,11 +111,10 @@ def test_an_import_survives_a_crash_anywhere(tmp_path: Path, source: Path, monke
     import_shards(real(source), real(tmp_path / "expected"))
     expected = tree(tmp_path / "expected")
     wanted = sorted(event.line for event in iter_tree_events(FolderSource(real(tmp_path / "expected"))))
-    crashes = 0
-    for step in _steps():
+    for step in itertools.count():
         path = tmp_path / f"import{step}"
         path.mkdir()
-        crashes += _with_probe(path, lambda root: void(import_shards(real(source), root)), step)
+        crashed = _with_probe(path, lambda root: void(import_shards(real(source), root)), step)
         seen = [event.line for event in iter_tree_events(FolderSource(real(path)))]
         assert set(seen) <= set(wanted)
         for shard in iter_shards(FolderSource(real(path)), hidden=lambda refusal: None):
@@ -122,7 +122,9 @@ def test_an_import_survives_a_crash_anywhere(tmp_path: Path, source: Path, monke
         import_shards(real(source), real(path))
         assert tree(path) == expected, f"step {step}"
         assert import_shards(real(source), real(path)).created == 0
-    assert crashes > 15
+        if not crashed:
+            assert step > 25
+            return
 
 
 def void(value: object) -> None:

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.clients.ledger.views import view_text
@@ -26,6 +26,7 @@ from .support import an_action, an_event, event_sets, json_values
 
 
 @pytest.mark.parametrize("name", sorted(FOLDS))
+@settings(max_examples=30)
 @given(events=event_sets(), seed=st.integers())
 def test_order_and_repetition_do_not_matter(name: str, events: list[Event], seed: int) -> None:
     expected = view_text(FOLDS[name](events))

@@ -39,6 +39,12 @@ def test_the_quick_answer_on_confidentiality_is_the_full_one(value: str) -> None
     assert is_confidential(value) == is_confidential_by_every_rule(value)
 
 
+@given(st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", fullmatch=True, alphabet="0123456789-T:.Z"))
+def test_a_point_in_time_is_not_confidential(value: str) -> None:
+    assert not is_confidential(value)
+    assert not is_confidential_by_every_rule(value)
+
+
 @given(machine_texts)
 def test_the_quick_answer_on_machine_text_is_the_full_one(value: str) -> None:
     assert is_confidential(value) == is_confidential_by_every_rule(value)
