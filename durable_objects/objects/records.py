@@ -64,10 +64,15 @@ class Records:
         storage.transactionSync(self._upgrade)
 
     def _upgrade(self) -> None:
+        """Makes the tables, and seeds the journal from rows that have none: all are compared once, later a sample."""
         self._sql.exec(sql.SCHEMA)
-        if self._sql.exec(sql.COUNT_UNSEEDED).one()["missing"]:
+        if not self._sql.exec(sql.HAS_COMPARED).one()["present"]:
+            self._sql.exec(sql.ADD_COMPARED)
+        compared = self._sql.exec(sql.COMPARED).one()["journal_compared"]
+        if not compared or self._sql.exec(sql.SAMPLE_UNSEEDED).one()["missing"]:
             self._sql.exec(sql.SEED_JOURNAL)
             self._sql.exec(sql.CATCH_UP_COUNTER)
+            self._sql.exec(sql.SET_COMPARED)
 
     # Reading.
 

@@ -74,7 +74,8 @@ CREATE INDEX IF NOT EXISTS exact_review_record_export_index_by_section
   ON exact_review_record_export_index (repo_slug, section, store_revision);
 CREATE TABLE IF NOT EXISTS exact_review_record_export_meta (
   singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
-  current_revision INTEGER NOT NULL CHECK (current_revision >= 0)
+  current_revision INTEGER NOT NULL CHECK (current_revision >= 0),
+  journal_compared INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT OR IGNORE INTO exact_review_record_export_meta (singleton, current_revision)
   VALUES (1, (SELECT coalesce(max(store_revision), 0) FROM exact_review_record_export_index));
@@ -89,11 +90,33 @@ CREATE INDEX IF NOT EXISTS canonical_record_tuple_receipts_by_age
   ON canonical_record_tuple_receipts (received_at, delivery_id);
 """
 
-COUNT_UNSEEDED: Final = """
-SELECT (SELECT count(*) FROM exact_review_canonical_records)
-     + (SELECT count(*) FROM exact_review_record_backfill)
-     - (SELECT count(*) FROM exact_review_record_export_index) AS missing
+HAS_COMPARED: Final = """
+SELECT count(*) AS present FROM pragma_table_info('exact_review_record_export_meta') WHERE name = 'journal_compared'
 """
+ADD_COMPARED: Final = """
+ALTER TABLE exact_review_record_export_meta ADD COLUMN journal_compared INTEGER NOT NULL DEFAULT 0
+"""
+COMPARED: Final = "SELECT journal_compared FROM exact_review_record_export_meta"
+SET_COMPARED: Final = "UPDATE exact_review_record_export_meta SET journal_compared = 1"
+
+SAMPLE_UNSEEDED: Final = """
+SELECT count(*) AS missing FROM (
+  SELECT repo_slug, section, record_id FROM (
+    SELECT repo_slug, section, CAST(item_id AS TEXT) AS record_id
+    FROM exact_review_canonical_records ORDER BY rowid DESC LIMIT 8)
+  UNION ALL SELECT repo_slug, section, record_id FROM (
+    SELECT repo_slug, section, CAST(item_id AS TEXT) AS record_id
+    FROM exact_review_canonical_records ORDER BY rowid LIMIT 8)
+  UNION ALL SELECT repo_slug, section, record_id FROM (
+    SELECT repo_slug, section, record_id FROM exact_review_record_backfill ORDER BY rowid DESC LIMIT 8)
+) AS stored
+WHERE NOT EXISTS (
+  SELECT 1 FROM exact_review_record_export_index AS journal
+  WHERE journal.repo_slug = stored.repo_slug AND journal.section = stored.section
+    AND journal.record_id = stored.record_id
+)
+"""
+"""Looks at the oldest and newest rows alone: comparing all of 400,000 would cost every waking of the object 60 ms."""
 
 SEED_JOURNAL: Final = """
 INSERT INTO exact_review_record_export_index

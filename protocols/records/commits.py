@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..coercion import to_text, trimmed_text
+from ..coercion import trimmed_text
 from ..javascript import ABSENT
 from ..wire.records import CanonicalRecordDigestMismatch, CanonicalRecordTooLarge, InvalidCanonicalCommitRecords
 from .identity import COMMIT_ID, DIGEST, is_slug
@@ -57,7 +57,7 @@ def _parse_record(entry: object) -> CommitRecord:
     if COMMIT_ID.fullmatch(sha) is None:
         raise InvalidCanonicalCommitRecords("records.sha: 40 lowercase hex digits are needed")
     content = entry.get("content")
-    digest = to_text(entry.get("digest", ABSENT)).strip().lower()
+    digest = trimmed_text(entry.get("digest", ABSENT)).lower()
     if not isinstance(content, str) or DIGEST.fullmatch(digest) is None:
         raise InvalidCanonicalCommitRecords(f"records: {sha} needs a text as content and 64 hex digits as digest")
     data, stored = hashed_and_stored(content)

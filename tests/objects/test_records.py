@@ -170,6 +170,17 @@ def test_the_journal_is_seeded_from_rows_that_have_none(records: Records, storag
     assert max(revisions) == again.current_revision() == 7
 
 
+def test_a_store_from_before_this_release_is_compared_once(records: Records, storage: Any) -> None:
+    for number in range(1, 40):
+        records.write_tuple(tuple_write(f"d-{number}", number, items="one\n"))
+    storage.sql.exec("DELETE FROM exact_review_record_export_index WHERE record_id = '20'")
+    storage.sql.exec("ALTER TABLE exact_review_record_export_meta DROP COLUMN journal_compared")
+
+    again = Records(storage, lambda: 2_000)
+
+    assert [row["id"] for row in export(again, sections=["items"], sinceRevision=39 * 4)["records"]] == ["20"]
+
+
 PLANS = {
     "LIST_LIVE": (records_sql.LIST_LIVE, (SLUG, "items", 0, 100)),
     "EXPORT_SECTION": (records_sql.EXPORT_SECTION, (SLUG, "items", 0, 100)),
