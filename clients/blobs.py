@@ -48,7 +48,7 @@ def _path(path: str) -> str:
         return parse_path(path).text
     except InvalidBlobPath:
         raise ConfigurationError(
-            f"{path!r} is no blob path: it lies below ledger/v1/ or assets/ or is artifacts/exact-review/v1/<64 hex>, "
+            f"{path!r} is no blob path: it is below ledger/v1/ or assets/, or artifacts/exact-review/v1/<64 hex>, "
             "in segments of letters, digits and ._+@- that begin with a letter, digit or _, at most 900 characters"
         ) from None
 

@@ -34,6 +34,7 @@ access = logging.getLogger("moorage.worker.access")
 INGEST_MARK = b"-ingest."
 INGEST_PATHS = frozenset({"/api/events", "/api/health"})
 UNROUTED = "(none)"
+PREFLIGHT = "(preflight)"
 
 
 class _Template(StarletteRoute):
@@ -111,7 +112,9 @@ class StatePlane:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode("utf-8")
         path = normalise(raw_path.decode("latin-1"))
         if method == "OPTIONS":
+            began = time.perf_counter()
             await send_preflight(send)
+            self._report(method, PREFLIGHT, 204, began, 0, None, None)
             return
         for name, value in scope["headers"]:
             if name == b"host" and INGEST_MARK in value.lower() and path not in INGEST_PATHS:
@@ -193,7 +196,13 @@ class StatePlane:
             failure = route.failure()
             code = failure.code
             result = refusal(failure)
-        status = await send_answer(send, result, style, with_body=method != "HEAD")
+        try:
+            status = await send_answer(send, result, style, with_body=method != "HEAD")
+        except Exception as error:
+            # the status has gone out: the server cuts the connection, so that nobody takes the piece for the whole
+            log.error("%s %s: the answer broke off: %s", method, route.path, type(error).__name__)
+            self._report(method, route.path, 500, started, len(body), signer, "answer_broke_off")
+            raise
         if code is None and status >= 400:
             value = getattr(result, "value", None)
             code = value.get("error") if isinstance(value, dict) else None

@@ -201,12 +201,14 @@ def test_numbers() -> None:
     refused: list[tuple[Any, Any, type[WireError]]] = [
         (rules.parse_limit, value, errors.InvalidBlobListLimit) for value in limits
     ]
-    refused += [(rules.parse_bytes, value, errors.InvalidBlobBytes) for value in (0, 2**30 + 1, None, ABSENT, "x")]
-    refused += [(rules.parse_part_number, value, errors.InvalidBlobPartNumber) for value in (0, 10_001, ABSENT, {})]
-    refused += [
-        (rules.parse_upload_id, value, errors.InvalidBlobUpload) for value in ("", None, 1, ABSENT, "u" * 3000)
-    ]
-    refused += [(rules.parse_cursor, value, errors.InvalidBlobListCursor) for value in (1, [], "c" * 9000)]
+    sizes: list[Any] = [0, 2**30 + 1, None, ABSENT, "x"]
+    refused += [(rules.parse_bytes, value, errors.InvalidBlobBytes) for value in sizes]
+    numbers: list[Any] = [0, 10_001, ABSENT, {}]
+    refused += [(rules.parse_part_number, value, errors.InvalidBlobPartNumber) for value in numbers]
+    ids: list[Any] = ["", None, 1, ABSENT, "u" * 3000]
+    refused += [(rules.parse_upload_id, value, errors.InvalidBlobUpload) for value in ids]
+    cursors: list[Any] = [1, [], "c" * 9000]
+    refused += [(rules.parse_cursor, value, errors.InvalidBlobListCursor) for value in cursors]
     for rule, value, error in refused:
         with pytest.raises(error):
             rule(value)

@@ -394,6 +394,21 @@ class TestSignatures:
         asyncio.run(go())
 
 
+class TestBrokenAnswers:
+    async def test_a_stream_that_fails_cuts_the_connection(self, caplog: pytest.LogCaptureFixture) -> None:
+        async def chunks() -> Any:
+            yield b"x"
+            raise OSError("disk /var/lib")
+
+        async def broken(call: Call) -> Result:
+            return Raw(chunks(), 206, {"content-type": "x/y"}, 100)
+
+        with caplog.at_level(logging.INFO, "moorage.worker"), pytest.raises(OSError, match="disk"):
+            await call(StatePlane([Route(("GET",), "/x", broken, auth=Auth.NONE)]), "GET", "/x")
+        line = next(record for record in caplog.records if record.name == "moorage.worker.access")
+        assert (line.status, line.error) == (500, "answer_broke_off")  # type: ignore[attr-defined]
+
+
 class TestObservation:
     @pytest.fixture
     def records(self) -> Iterator[list[logging.LogRecord]]:
