@@ -136,7 +136,7 @@ def _audit_batch_never_written(request: Mapping[str, Any], want: Mapping[str, An
 
 
 def _small_parts(request: Mapping[str, Any], want: Mapping[str, Any], got: Response) -> bool:
-    return request["path"].endswith("/multipart/complete") and got.json() == {"error": "invalid_blob_upload"}
+    return bool(request["path"].endswith("/multipart/complete") and got.json() == {"error": "invalid_blob_upload"})
 
 
 def _export_limit(request: Mapping[str, Any], want: Mapping[str, Any], got: Response) -> bool:
