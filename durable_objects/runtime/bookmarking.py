@@ -67,7 +67,8 @@ class Bookmarks:
         path = self._instance.database.path
         if path is None:
             return self._images().kept()
-        return await gates.run_outside(asyncio.to_thread(BookmarkFolder(path).kept))
+        kept: list[str] = await gates.run_outside(asyncio.to_thread(BookmarkFolder(path).kept))
+        return kept
 
     def _images(self) -> BookmarkImages:
         return self._instance.namespace.bookmark_images.setdefault(str(self._instance.id), BookmarkImages())

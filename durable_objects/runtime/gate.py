@@ -167,6 +167,12 @@ class Turn(Coroutine[Any, Any, Any]):
     def __await__(self) -> Any:
         return self
 
+    def __getattr__(self, name: str) -> Any:
+        # anyio looks at `cr_running` and the like before it cancels a task.
+        if name.startswith("cr_"):
+            return getattr(self.coro, name)
+        raise AttributeError(name)
+
     def _drop(self) -> None:
         global current
         before, current = current, self

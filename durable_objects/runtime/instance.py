@@ -92,7 +92,8 @@ class Instance:
         section = Section(None)
         self.gate.enter(section)
         self.active += 1
-        gates.start(self.gate, self, section, self._boot(section), self.loop)
+        space = self.namespace
+        gates.start(self.gate, self, section, space.drive(self._boot(section)), self.loop, space.new_context())
 
     async def _boot(self, section: Section) -> None:
         try:
@@ -255,7 +256,7 @@ class Instance:
         def begin() -> None:
             nonlocal timer
             timer = self.clock.call_later(BLOCK_LIMIT, timed_out)
-            gates.start(self.gate, self, section, run(), self.loop)
+            gates.start(self.gate, self, section, self.namespace.drive(run()), self.loop)
 
         def timed_out() -> None:
             self.reset(DurableObjectError(BLOCK_TIMED_OUT, overloaded=True))
@@ -274,7 +275,9 @@ class Instance:
         answer: asyncio.Future[Any] = self.loop.create_future()
         self.active += 1
         self.answers.add(answer)
-        gates.start(self.gate, self, None, self._handle(handler, finish, answer), self.loop)
+        space = self.namespace
+        coroutine = space.drive(self._handle(handler, finish, answer))
+        gates.start(self.gate, self, None, coroutine, self.loop, space.new_context())
         return answer
 
     async def _handle(
@@ -283,8 +286,7 @@ class Instance:
         error: Exception | None = None
         value: Any = None
         try:
-            with self.namespace.enter():
-                value = handler()
+            value = handler()
             if inspect.isawaitable(value):
                 value = await value
             value = finish(value)

@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from .alarms import AlarmOutcome, AlarmScheduler
@@ -51,8 +51,11 @@ class DurableObjectNamespace:
         self.has_alarm = callable(getattr(cls, "alarm", None))
         self.accepts_rpc = issubclass(cls, DurableObject)
         self.folder = runtime.folder_of(folder or unique_key)
-        # Entered around the construction and every event of an object: what its Worker's host wants to be current.
-        self.enter: Callable[[], Any] = nullcontext
+        # What the host of the Worker sets: the context that object code runs in (None: the caller's), what drives its
+        # coroutines, and the form in which values are handed to it.
+        self.context: Context | None = None
+        self.drive: Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] = _as_it_is
+        self.present: Callable[[Any], Any] = _as_it_is
         self.live: dict[str, Instance] = {}
         self.names: dict[str, str] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
@@ -135,8 +138,11 @@ class DurableObjectNamespace:
 
     def construct(self, state: "DurableObjectState") -> Any:
         """Returns a new object of the class; whatever its constructor raises leaves."""
-        with self.enter():
-            return self.cls(state, self.env)
+        return self.cls(state, self.env)
+
+    def new_context(self) -> Context | None:
+        """Returns the context for one event of an object."""
+        return None if self.context is None else self.context.copy()
 
     def forget(self, instance: Instance) -> None:
         """A reset instance is no longer the live one; its file is closed."""
@@ -213,6 +219,10 @@ def _restore_and_open(database: Database) -> None:
     database.open()
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 class DurableObjectStub(Stub):
     """Calls one object: `await stub.method(...)`, `await stub.fetch(...)`, `await stub.property`."""
 
@@ -267,7 +277,8 @@ class DurableObjectStub(Stub):
 
             return handler
 
-        return self._deliver(make_handler, lambda instance, value: copy_across(value, instance))
+        present = self._namespace.present
+        return self._deliver(make_handler, lambda instance, value: present(copy_across(value, instance)))
 
     def fetch(self, request: Any = undefined, *args: Any, **options: Any) -> RpcPromise:
         """Sends a request (a `Request`, or a URL with `method=`, `headers=`, `body=`) to the object's `fetch`.

@@ -68,6 +68,9 @@ class Operations:
     def _guard(self, method: str) -> None:
         self._instance.check()
 
+    def _present(self, value: Any) -> Any:
+        return self._instance.namespace.present(value)
+
     def get(self, key: Any = undefined, options: Any = None) -> Awaitable[Any]:
         """Returns the value or None; for a list of keys a dict of those found, in key order."""
         try:
@@ -78,8 +81,8 @@ class Operations:
                 names = sorted({key_text(name) for name in key}, key=str.encode)
                 missing = object()
                 pairs = ((name, self._kv.get(name, missing)) for name in names)
-                return Done({name: value for name, value in pairs if value is not missing})
-            return Done(self._kv.get(key_text(key)))
+                return Done(self._present({name: value for name, value in pairs if value is not missing}))
+            return Done(self._present(self._kv.get(key_text(key))))
         except Exception as error:
             return Failed(_plain(error))
 
@@ -130,7 +133,7 @@ class Operations:
             self._guard("list")
             if more:
                 options = {**(options or {}), **more}
-            return Done(dict(self._kv.list(list_range(options))))
+            return Done(self._present(dict(self._kv.list(list_range(options)))))
         except Exception as error:
             return Failed(_plain(error))
 
@@ -355,7 +358,7 @@ class SyncKvStorage:
     def get(self, key: Any, options: Any = None) -> Any:
         """Returns the value or None."""
         self._instance.check()
-        return self._table.get(key_text(key))
+        return self._instance.namespace.present(self._table.get(key_text(key)))
 
     def put(self, key: Any, value: Any, options: Any = None) -> None:
         """Stores a copy of `value`. Raises DataCloneError."""
@@ -388,4 +391,4 @@ class SyncKvStorage:
                 pair = next(rows)
             except StopIteration:
                 return
-            yield pair
+            yield pair[0], self._instance.namespace.present(pair[1])

@@ -89,7 +89,7 @@ class Application:
                 return
             request = Request.from_asgi(scope, _bounded(receive, self._max_body), sending)
             response = await host.fetch(host.workers[0], request)
-            await response.send(sending, head=scope["method"] == "HEAD")
+            await response.send(sending, head=scope["method"] == "HEAD", gone=request.disconnected)
         except BodyTooLarge:
             if not begun:
                 await _answer(sending, 413, {"error": "body_too_large", "limit": self._max_body})

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,11 +12,12 @@ from typing import Any, Final
 
 from moorage.durable_objects.runtime import Clock, DurableObjectNamespace, Runtime, RuntimeSettings, SystemClock
 from moorage.durable_objects.runtime.outgoing import gate_open
-from moorage.durable_objects.runtime.web import Request, Response
+from moorage.durable_objects.runtime.web import Request, Response, to_platform
 
 from ..config import Variables, WorkerConfig, load, resolve_variables
+from ..workers import lifespan, switching
 from ..workers import outgoing as outgoing_http
-from ..workers.calling import call_fetch, relaxed
+from ..workers.calling import call, call_fetch
 from ..workers.current import ExecutionContext, WorkerContext, running
 from ..workers.discovery import Compatibility, Entrypoints, discover
 from . import loader
@@ -29,6 +31,8 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+# A flag of ours: values of storage and of calls are plain dicts, lists and bytes, without `.to_py()` and the like.
+PLAIN_VALUES: Final = "moorage_plain_values"
 # From this compatibility date on `deleteAll()` deletes the alarm too (semantics 8.9).
 DELETE_ALL_DATE: Final = "2026-02-24"
 
@@ -45,6 +49,7 @@ class Worker:
     found: Entrypoints
     context: WorkerContext
     own: Mapping[str, DurableObjectNamespace]
+    base_context: Context
     crons: Crons | None = None
 
     @property
@@ -171,7 +176,9 @@ class Host:
         for known in config.classes:
             if not known.declared:
                 _log.warning("class %s is bound, but no migration declares it: key-value storage only", known.name)
-        return Worker(config, variables, module, found, context, own)
+        with running(context):
+            base = copy_context()
+        return Worker(config, variables, module, found, context, own, base)
 
     async def _bind(self, worker: Worker, known: Mapping[str, Mapping[str, DurableObjectNamespace]]) -> None:
         values = {name: variable.value for name, variable in worker.variables.values.items()}
@@ -179,7 +186,10 @@ class Host:
         worker.context.env = env
         for namespace in worker.own.values():
             namespace.env = env
-            namespace.enter = _entering(worker.context)
+            namespace.context = worker.base_context
+            namespace.drive = switching.wrap
+            if PLAIN_VALUES not in worker.config.compatibility_flags:
+                namespace.present = to_platform
 
     def more_bindings(self, worker: Worker) -> Mapping[str, Any]:
         """Bindings of further kinds: the seam for service bindings and the like."""
@@ -204,6 +214,7 @@ class Host:
                 worker.crons.stop()
         for worker in self.workers:
             await worker.context.background.drain()
+        await lifespan.shutdown_all()
         if self.runtime is not None:
             await self.runtime.close()
             self.runtime = None
@@ -261,15 +272,4 @@ class Host:
             controller = ScheduledController(cron, moment)
             legacy = worker.found.default is None
             rest = (worker.context.env, ExecutionContext(worker.context)) if legacy else (None, None)
-            result = relaxed(target, controller, *rest)
-            if hasattr(result, "__await__"):
-                await result
-
-
-def _entering(context: WorkerContext) -> Callable[[], Any]:
-    """Object code runs with its Worker's context: `workers.env` and `wait_until` find it there."""
-
-    def enter() -> Any:
-        return running(context)
-
-    return enter
+            await call(target, controller, *rest)

@@ -41,7 +41,7 @@ def load_main(config: WorkerConfig) -> ModuleType:
         raise LoadError(f"main = {main.name!r} is no Python file: Moorage runs Python Workers")
     if not main.is_file():
         raise LoadError(f"main = {str(main)!r} does not exist")
-    finder.install()
+    finder.install(config.import_root)
     paths = import_paths(config)
     for path in reversed(paths):
         if path not in sys.path:

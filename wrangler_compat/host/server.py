@@ -41,6 +41,7 @@ def _config(app: Any, settings: HostSettings) -> uvicorn.Config:
         log_config=None,
         backlog=BACKLOG,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
 
