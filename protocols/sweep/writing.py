@@ -80,21 +80,21 @@ class _Heads:
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], list[tuple[str, str]]] = {}
 
-    def of(self, mapping: Mapping[str, Any], order: tuple[str, ...]) -> list[tuple[str, str]]:
+    def of(self, mapping: Mapping[str, Any], order: tuple[str, ...], indent: str) -> list[tuple[str, str]]:
         """Every key of `mapping` and its text before the value: those of `order` first, the rest by code point."""
         if order is not FIELD_ORDER or len(mapping) > _MANY:
-            return self._made(mapping, order)
-        names = tuple(mapping)
+            return self._made(mapping, order, indent)
+        names = (indent, *mapping)
         known = self._known.get(names)
         if known is None:
-            known = self._known[names] = self._made(mapping, order)
+            known = self._known[names] = self._made(mapping, order, indent)
         return known
 
     @staticmethod
-    def _made(mapping: Mapping[str, Any], order: tuple[str, ...]) -> list[tuple[str, str]]:
+    def _made(mapping: Mapping[str, Any], order: tuple[str, ...], indent: str) -> list[tuple[str, str]]:
         first = [key for key in order if key in mapping]
         rest = sorted(key for key in mapping if key not in order)
-        return [(key, (key if _BARE_KEY(key) else quote(key)) + ":") for key in first + rest]
+        return [(key, f"{indent}{key if _BARE_KEY(key) else quote(key)}:") for key in first + rest]
 
 
 def emit(document: Mapping[str, Any]) -> str:
@@ -105,23 +105,25 @@ def emit(document: Mapping[str, Any]) -> str:
     parts: list[str] = []
     heads = _Heads()
     # a stack in place of recursion: a document may be as deep as its text allows
-    stack = [(iter(heads.of(document, DOCUMENT_ORDER)), document, "")]
+    stack = [(iter(heads.of(document, DOCUMENT_ORDER, "")), document, "")]
     while stack:
         entries, mapping, indent = stack[-1]
         for key, head in entries:
             value = mapping[key]
             if isinstance(value, str):
-                text = f'"{value}"' if _PLAIN(value) else _json(value)
-            elif not isinstance(value, dict):
+                parts.append(f'{head} "{value}"\n' if _PLAIN(value) else f"{head} {_json(value)}\n")
+                continue
+            if not isinstance(value, dict):
                 text = _scalar(value)
             elif not value:
                 text = "{}"
             else:
-                parts.append(f"{indent}{head}\n")
+                parts.append(f"{head}\n")
                 order = FIELD_ORDER if indent else _SECOND_LEVEL.get(key, ())
-                stack.append((iter(heads.of(value, order)), value, indent + "  "))
+                deeper = indent + "  "
+                stack.append((iter(heads.of(value, order, deeper)), value, deeper))
                 break
-            parts.append(f"{indent}{head} {text}\n")
+            parts.append(f"{head} {text}\n")
         else:
             stack.pop()
     return "".join(parts)
