@@ -133,6 +133,32 @@ def record(file: Any, root: str | None, as_json: bool) -> None:
     _show({"eventId": event.event_id, "event": event.record}, as_json, [event.event_id])
 
 
+@command.command("reconcile")
+@click.argument("event_id")
+@click.option("--source", help="Where the receipt lies: a spool root or a tree. Default: the spool root.")
+@click.option("--present/--absent", required=True, default=None, help="Whether the dispatched workflow run exists.")
+@root_option
+@json_option
+def reconcile(event_id: str, source: str | None, present: bool, root: str | None, as_json: bool) -> None:
+    """Record what became of a dispatch of unknown outcome, so that its revision may go on."""
+    from moorage.protocols.ledger.refusals import LedgerRefusal
+
+    from .readers import iter_events
+    from .reconcile import reconcile_dispatch
+
+    recorder = _recorder(root)
+    receipts = iter_events(recorder.root if source is None else source, type="review.retry")
+    receipt = next((event for event in receipts if event.event_id == event_id), None)
+    if receipt is None:
+        raise LedgerRefusal("missing", "no such dispatch receipt", event_id)
+    event = reconcile_dispatch(recorder, receipt, present=present)
+    if event is None:
+        click.echo("recording is off: set CLAWSWEEPER_ACTION_LEDGER_FORCE=1", err=True)
+        _show({"disabled": True}, as_json, [])
+        return
+    _show({"eventId": event.event_id, "event": event.record}, as_json, [event.event_id])
+
+
 @command.command("finalize")
 @root_option
 @click.option("--output", help="Where shards go. Default: $CLAWSWEEPER_ACTION_LEDGER_OUTPUT_ROOT, else in the root.")

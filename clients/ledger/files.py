@@ -6,6 +6,7 @@ sibling is hard-linked to the final name, and the folder is synced before anybod
 """
 
 import errno
+import fcntl
 import os
 import stat
 import uuid
@@ -22,7 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STAGE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # macOS syncs to the disk's cache with fsync and to the disk with this.
-_FULL_SYNC = getattr(__import__("fcntl"), "F_FULLFSYNC", None)
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 # Files staged at once, and threads that sync them.
 _GROUP = 256

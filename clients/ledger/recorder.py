@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from moorage.protocols.ledger.canonical import Json
 from moorage.protocols.ledger.events import Event, build_event
 from moorage.protocols.ledger.identity import attempt_id, event_key, idempotency_key, operation_id
+from moorage.protocols.ledger.inputs import Action, Evidence, Learning, Privacy, Subject
 from moorage.protocols.ledger.markers import PRODUCER_LOCK
 from moorage.protocols.ledger.parts import producer_record
 from moorage.protocols.ledger.producers import is_enabled, partition_date, workflow_producer
@@ -85,18 +86,18 @@ class Recorder:
         identity: Json,
         type: str,
         component: str,
-        subject: Mapping[str, Any],
-        action: Mapping[str, Any],
+        subject: Subject | Mapping[str, Any],
+        action: Action | Mapping[str, Any],
         operation: str | None = None,
         operation_identity: Json = UNSET,
         attempt_identity: Json = UNSET,
         parent_event_id: str | None = None,
         phase_seq: int = 1,
         idempotency_identity: Json = UNSET,
-        learning: Mapping[str, Any] | None = None,
-        evidence: Sequence[Mapping[str, Any]] | None = None,
+        learning: Learning | Mapping[str, Any] | None = None,
+        evidence: Sequence[Evidence | Mapping[str, Any]] | None = None,
         attributes: Mapping[str, Any] | None = None,
-        privacy: Mapping[str, Any] | None = None,
+        privacy: Privacy | Mapping[str, Any] | None = None,
         occurred_at: str = UNSET,
     ) -> Event | None:
         """Records one event and returns it as stored: the first writer's, on replay. None when recording is off.
@@ -107,16 +108,16 @@ class Recorder:
         """
         if not self.enabled:
             return None
-        subject, action = plain(subject), plain(action)
-        if action.get("mutation") is True and idempotency_identity is UNSET:
+        subject_given, action_given = plain(subject), plain(action)
+        if action_given.get("mutation") is True and idempotency_identity is UNSET:
             raise LedgerRefusal("missing-idempotency", "a mutation names its outside effect", "idempotency_identity")
         producer = workflow_producer(self.environment, component)
         identity, scope = plain(identity), str(plain(scope))
         operation = scope.split(".", 1)[0] if operation is None else operation
-        operation_identity = subject if operation_identity is UNSET else plain(operation_identity)
+        operation_identity = subject_given if operation_identity is UNSET else plain(operation_identity)
         if attempt_identity is UNSET:
             attempt_identity = {name: producer[name] for name in ("repository", "workflow", "runId", "runAttempt")}
-        operation_digest = operation_id(subject.get("repository"), operation, operation_identity)
+        operation_digest = operation_id(subject_given.get("repository"), operation, operation_identity)
         attempt_digest = attempt_id(operation_digest, plain(attempt_identity))
         key = event_key(
             scope,
@@ -138,8 +139,8 @@ class Recorder:
             "idempotencyKeySha256": idempotency_key(plain(idempotency_identity)),
             "type": plain(type),
             "producer": producer,
-            "subject": subject,
-            "action": action,
+            "subject": subject_given,
+            "action": action_given,
             "learning": plain(learning),
             "evidence": plain(evidence),
             "attributes": plain(attributes),
@@ -157,7 +158,7 @@ class Recorder:
         status: str,
         identity: Json,
         component: str,
-        subject: Mapping[str, Any],
+        subject: Subject | Mapping[str, Any],
         retryable: bool,
         mutation: bool,
         reason_code: str | None = None,

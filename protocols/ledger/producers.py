@@ -46,6 +46,11 @@ def is_enabled(environment: Mapping[str, str]) -> bool:
     return environment.get(f"{PREFIX}FORCE") == "1" and environment.get(f"{PREFIX}DISABLED") != "1"
 
 
+def without_ledger_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a child program that is not trusted: without any of the ledger's variables (spec 16)."""
+    return {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
+
+
 def component_name(environment: Mapping[str, str], component: str) -> str:
     """Component with step and invocation, each made safe."""
     action = environment.get("GITHUB_ACTION", "process")

@@ -10,17 +10,11 @@ from benchmarks.ledger import measure_verify
 from ..clients.ledger.racing import check, race
 
 EVENTS = int(os.environ.get("LEDGER_EVENTS", "1000000"))
-"""Events of the verified tree. Setting `LEDGER_EVENTS` or `LEDGER_ROUNDS` also runs these without `--acceptance`."""
+"""Events of the verified tree."""
 ROUNDS = int(os.environ.get("LEDGER_ROUNDS", "50"))
+"""Rounds of eight writers and one finaliser."""
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(3600)]
-
-
-@pytest.fixture(autouse=True)
-def _only_when_asked(request: pytest.FixtureRequest) -> None:
-    asked = {"LEDGER_EVENTS", "LEDGER_ROUNDS"} & set(os.environ)
-    if not request.config.getoption("--acceptance", default=False) and not asked:
-        pytest.skip("takes minutes; run with --acceptance, or set LEDGER_EVENTS or LEDGER_ROUNDS")
 
 
 def test_a_tree_of_any_size_verifies_in_constant_memory(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import pytest
 from moorage.clients.ledger.finalise import finalise
 from moorage.clients.ledger.interrupt import interrupt_open_attempts
 from moorage.clients.ledger.mutations import Outcome
+from moorage.clients.ledger.reconcile import reconcile_dispatch
 from moorage.clients.ledger.recorder import record_action_event, record_phase_event
 from moorage.clients.ledger.spool import read_spool
+from moorage.protocols.ledger.lanes import Decision, FailedReviewDispatch, Item
 from moorage.protocols.ledger.refusals import LedgerConflict, LedgerRefusal
 from moorage.protocols.ledger.vocabulary import Phase, Reason, Status, SubjectKind
 
@@ -171,3 +173,31 @@ def test_a_crash_exception_passes_through(tmp_path: Path) -> None:
     recorder = recorder_in(tmp_path)
     with pytest.raises(Crash), recorder.mutation(**WRITE):
         raise Crash
+
+
+def test_an_operators_word_opens_or_settles_a_dispatch(tmp_path: Path) -> None:
+    item = Item("openclaw/openclaw", "issue", 42, "2026-07-12T09:00:00Z")
+    dispatch = FailedReviewDispatch(Decision(item, "a" * 64, "b" * 64))
+    recorder = recorder_in(tmp_path)
+    with (
+        pytest.raises(TimeoutError),
+        recorder.mutation(
+            phase=Phase.review_retry,
+            identity={"try": 1},
+            idempotency_identity=dispatch.effect_identity(),
+            component="retry_lane",
+            subject=item.subject(),
+            dispatch=True,
+        ) as write,
+    ):
+        raise TimeoutError
+    assert write.recorded is not None
+    assert not dispatch.decide(read_spool(recorder.root)).may_dispatch
+    assert write.attempt is not None
+    with pytest.raises(LedgerRefusal, match="not-a-receipt"):
+        reconcile_dispatch(recorder, record_item(recorder, 9), present=True)
+    settled = reconcile_dispatch(recorder, write.recorded, present=False)
+    assert settled == reconcile_dispatch(recorder, write.recorded, present=False)
+    assert dispatch.decide(read_spool(recorder.root)).may_dispatch
+    with pytest.raises(LedgerConflict, match="event-conflict"):
+        reconcile_dispatch(recorder, write.recorded, present=True)
