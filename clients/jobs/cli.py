@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -410,7 +411,18 @@ def push(ctx: click.Context, as_json: bool) -> None:
         raise Refused("usage", "push needs --remote URL")
     remote = env.shared()
     try:
-        answer = remote.push(JobsFolder(Path(env.root)))
+        folder = JobsFolder(Path(env.root))
+        stream = env.stderr or sys.stderr
+        if stream.isatty():
+            with click.progressbar(length=1, label="targets", file=stream) as bar:
+
+                def progress(done: int, every: int) -> None:
+                    bar.length = max(every, 1)
+                    bar.update(done - bar.pos)
+
+                answer = remote.push(folder, progress)
+        else:
+            answer = remote.push(folder)
     finally:
         remote.close()
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,9 @@ class QueueDatabase:
         if not create and not path.is_file():
             raise Refused("no-database", f"there is no queue at {path}; `moorage jobs scan` makes one")
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            # nonces are in it: other users of the machine have no business there
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         self.path = path
         self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
         try:

@@ -79,11 +79,21 @@ class JobsFolder:
 def read_json(path: Path, default: Any) -> Any:
     """The JSON value of a file, `default` without one. Raises `Refused("invalid-setting")` naming the file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_bytes())
+        check_unicode(value)
     except FileNotFoundError:
         return default
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Refused("invalid-setting", f"{path} cannot be read as JSON: {error}") from error
+    return value
+
+
+def check_unicode(value: Any) -> None:
+    """Raises ValueError when a text in a JSON value holds half of a surrogate pair, which nothing can store."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text holds half of a surrogate pair") from None
 
 
 def write_whole(path: Path, text: str) -> None:

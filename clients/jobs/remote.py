@@ -120,10 +120,11 @@ class RemoteQueue:
         """Closes the connections."""
         self._transport.close()
 
-    def push(self, folder: JobsFolder) -> dict[str, Any]:
+    def push(self, folder: JobsFolder, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
         """Brings a project's extensions, skills, settings, agent and targets to the shared queue; how many of each.
 
-        The shared queue keeps the bodies: what it renders is what was pushed last.
+        The shared queue keeps the bodies: what it renders is what was pushed last. `progress` is told how many
+        targets of how many are there.
         """
         entries = [
             {
@@ -155,6 +156,8 @@ class RemoteQueue:
         ]
         for start in range(0, max(len(targets), 1), TARGETS_AT_ONCE):
             self.call("targets", {"targets": targets[start : start + TARGETS_AT_ONCE], "replace": start == 0})
+            if progress is not None:
+                progress(min(start + TARGETS_AT_ONCE, len(targets)), len(targets))
         return {"extensions": len(entries), "skills": len(skills), "targets": len(targets), "problems": problems}
 
 

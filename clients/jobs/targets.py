@@ -23,7 +23,7 @@ from moorage.protocols.jobs.shapes import frontmatter_hash, row_of_target, targe
 from moorage.protocols.jobs.steps import Row, Statement, Steps
 
 from .database import QueueDatabase
-from .folder import JobsFolder, read_json
+from .folder import JobsFolder, check_unicode, read_json
 from .sidecars import read_annotations
 
 FENCE = "---"
@@ -54,7 +54,12 @@ def parse_frontmatter(text: str | None) -> dict[str, Any]:
         raise Refused("unreadable", f"the frontmatter is not YAML: {str(error).splitlines()[0]}") from error
     if not isinstance(value, dict):
         raise Refused("unreadable", "the frontmatter must be a mapping")
-    return {str(key): item for key, item in value.items()}
+    members = json.loads(json.dumps({str(key): item for key, item in value.items()}, default=str))
+    try:
+        check_unicode(members)
+    except ValueError as error:
+        raise Refused("unreadable", f"the frontmatter: {error}") from error
+    return dict(members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,9 @@ class FolderFiles:
     def look(self, problems: list[str]) -> Iterator[Seen]:
         """Every target, by path, then the virtual ones. What is wrong with a file is appended to `problems`."""
         for path in self._paths():
+            if not path.isprintable() or path != path.encode("utf-8", "replace").decode():
+                problems.append(f"{path!r}: a name with characters that cannot be shown is left out")
+                continue
             text, cause = self.read(path)
             if text is None:
                 problems.append(f"{path}: {cause}")
@@ -133,7 +141,7 @@ class FolderFiles:
             held: dict[str, Any] = {}
             frontmatter: dict[str, Any] = {}
             try:
-                frontmatter = json.loads(json.dumps(parse_frontmatter(block), default=str))
+                frontmatter = parse_frontmatter(block)
             except Refused as error:
                 problems.append(f"{path}: {error.message}")
             try:

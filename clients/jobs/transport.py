@@ -19,8 +19,11 @@ from ..http import DEADLINE_SECONDS, Http, Policy, check_url
 if TYPE_CHECKING:
     import httpx
 
-SECRETS = {"webhook": "CLAWSWEEPER_WEBHOOK_SECRET", "operator": "EXACT_REVIEW_OPERATOR_SECRET"}
-"""Environment variables of the two keys."""
+SECRETS = {
+    "webhook": ("CLAWSWEEPER_RECORDS_SECRET", "CLAWSWEEPER_WEBHOOK_SECRET"),
+    "operator": ("EXACT_REVIEW_OPERATOR_SECRET",),
+}
+"""Environment variables of the two keys; the first that is set counts (spec state-plane-protocol 2.3)."""
 
 UNSIGNED = "unsigned"
 
@@ -36,13 +39,17 @@ class Keys:
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Keys:
         """The secrets of the environment."""
         source = os.environ if environ is None else environ
-        return cls(source.get(SECRETS["webhook"]) or None, source.get(SECRETS["operator"]) or None)
+        found = {
+            key: next((source[name] for name in names if source.get(name, "").strip()), None)
+            for key, names in SECRETS.items()
+        }
+        return cls(found["webhook"], found["operator"])
 
     def of(self, key_id: str) -> str:
         """The secret of a key. Raises `ConfigurationError` naming the variable that is missing."""
         value = self.operator if key_id == "operator" else self.webhook
         if value is None:
-            raise ConfigurationError(f"this call is signed with the {key_id} secret; set {SECRETS[key_id]}")
+            raise ConfigurationError(f"this call is signed with the {key_id} secret; set {SECRETS[key_id][-1]}")
         return value
 
 

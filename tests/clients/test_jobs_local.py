@@ -331,3 +331,20 @@ def test_bad_settings_name_the_key(project: Project) -> None:
         project.folder.config_file.write_text("{")
         with pytest.raises(Refused, match=r"config\.json"):
             queue.call("submit", {"extension": "fx/brief", "node": "notes/a.md"})
+
+
+def test_names_and_texts_that_nothing_can_store(project: Project) -> None:
+    (project.root / os.fsdecode(b"notes/\xff.md")).write_text("x")
+    project.write("notes/half.md", '---\nname: "\\ud800"\n---\nBody\n')
+    sidecar_of(project.root, "notes/a.md").write_text('{"annotations": {"tags": ["\\ud800"]}}')
+    with project.open() as queue:
+        found = queue.scan()
+        assert found.targets == 2
+        assert len(found.problems) == 3
+        assert queue.call("submit", {"extension": "fx/brief", "node": "notes/half.md"})["job"]
+        assert refusal(queue, "submit", {"extension": "fx/brief", "node": "\ud800"}).code == "usage"
+
+
+def test_the_queue_is_private(project: Project) -> None:
+    with project.open():
+        assert project.folder.database.stat().st_mode & 0o777 == 0o600
