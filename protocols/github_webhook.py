@@ -114,12 +114,12 @@ def _digest(*parts: Any) -> str:
 
 def _review(event: str, payload: Mapping[str, Any], repository: Mapping[str, Any]) -> Ignored | Review:
     action = payload.get("action")
-    if action not in REVIEWED_ACTIONS[event]:
+    if not isinstance(action, str) or action not in REVIEWED_ACTIONS[event]:
         return Ignored("action not supported")
     subject = _object(payload, "pull_request" if event == "pull_request" else "issue")
     if event == "issues" and "pull_request" in subject:
         return Ignored("event not supported")
-    if subject.get("state") not in {"open", None}:
+    if subject.get("state") not in ("open", None):
         return Ignored("item not open")
     decision: dict[str, Any] = {
         "targetRepo": repository["full_name"],
@@ -170,13 +170,15 @@ def command_of(body: str, command: str) -> str | None:
 
 def _command(payload: Mapping[str, Any], repository: Mapping[str, Any], policy: WebhookPolicy) -> Ignored | Command:
     comment, issue, installation = _object(payload, "comment"), _object(payload, "issue"), _installation(payload)
-    if payload.get("action") not in COMMAND_ACTIONS:
+    action, association = payload.get("action"), comment.get("author_association")
+    if not isinstance(action, str) or action not in COMMAND_ACTIONS:
         return Ignored("action not supported")
     body = comment.get("body")
     prompt = command_of(body, policy.command) if isinstance(body, str) else None
     if prompt is None:
         return Ignored("no command")
-    if _object(comment, "user").get("type") == "Bot" or comment.get("author_association") not in policy.commanders:
+    may = isinstance(association, str) and association in policy.commanders
+    if _object(comment, "user").get("type") == "Bot" or not may:
         return Ignored("author may not command")
     updated, updated_at = comment.get("updated_at"), parse_time(comment.get("updated_at"))
     if installation is None or updated_at is None or not isinstance(comment.get("id"), int):

@@ -263,13 +263,17 @@ def parse_terminal_runs(value: Any, most: int) -> list[TerminalRun] | None:
         return None
     runs: dict[TerminalRun, None] = {}
     for entry in value:
-        named = parse_runs([entry], 1) if isinstance(entry, dict) else None
+        if not isinstance(entry, dict):
+            return None
+        named = parse_runs([entry], 1)
         attempt, claimed, generation = (
-            to_safe_integer(entry.get(name) if isinstance(entry, dict) else None, minimum=1)
+            to_safe_integer(entry.get(name), minimum=1)
             for name in ("run_attempt", "claimed_run_attempt", "claim_generation")
         )
-        outcome = entry.get("outcome") if isinstance(entry, dict) else None
-        if not named or attempt is None or claimed is None or generation is None or outcome not in OUTCOMES:
+        outcome = entry.get("outcome")
+        if not named or attempt is None or claimed is None or generation is None:
             return None
-        runs[TerminalRun(named[0][0], attempt, claimed, generation, outcome)] = None
+        if not isinstance(outcome, str) or outcome not in OUTCOMES:
+            return None
+        runs[TerminalRun(named[0][0], attempt, claimed, generation, outcome)] = None  # type: ignore[arg-type]
     return list(runs)

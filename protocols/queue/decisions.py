@@ -344,9 +344,10 @@ def _parse_publication(value: Any, decision: Decision) -> Publication:
 
 def parse_lifecycle_plan(value: Any) -> LifecyclePlan:
     """A plan: an object whose only member is a known `kind`. Raises InvalidDecision."""
-    if not isinstance(value, dict) or set(value) != {"kind"} or value["kind"] not in LIFECYCLE_KINDS:
+    kind = value.get("kind") if isinstance(value, dict) and set(value) == {"kind"} else None
+    if not isinstance(kind, str) or kind not in LIFECYCLE_KINDS:
         raise InvalidDecision(f"a lifecycle plan is {{kind}}, one of {', '.join(sorted(LIFECYCLE_KINDS))}")
-    return LifecyclePlan(value["kind"])
+    return LifecyclePlan(kind)
 
 
 def _parse_lifecycle(value: Any) -> DirectLifecycle:

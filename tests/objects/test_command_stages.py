@@ -131,7 +131,7 @@ def test_what_the_code_host_does_not_confirm_is_rejected(answers: dict[str, Any]
 
 
 def test_a_requested_head_must_be_the_present_one() -> None:
-    wanted = {"itemKind": "pull_request", "sourceEvent": "pull_request", "sourceHeadSha": "a" * 40}
+    wanted: dict[str, Any] = {"itemKind": "pull_request", "sourceEvent": "pull_request", "sourceHeadSha": "a" * 40}
     harness = QueueHarness(answering(target=Target("open", "b" * 40)))
     harness.ok("admit_command", intake(**wanted))
     harness.advance(60_000)

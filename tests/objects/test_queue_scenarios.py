@@ -241,7 +241,7 @@ def test_reconcile_asks_for_the_attempt_that_holds_the_lease() -> None:
     def runs(name: str, arguments: tuple[Any, ...]) -> Run | None:
         if name != "run":
             return None
-        asked.append(arguments)  # type: ignore[arg-type]
+        asked.append((arguments[0], arguments[1]))
         return Run(
             2 if arguments[1] is None else arguments[1], True, "success" if arguments[1] is None else "failure"
         )
