@@ -51,6 +51,14 @@ def test_there_are_43_reading_cases() -> None:
     assert len(CASES["read"]) == 43
 
 
+def test_lines_are_numbered_from_the_start_of_the_text() -> None:
+    text = "---\na: 1\nb: 2\n---\nbody\n"
+    assert list(reader.header_lines(text)) == [(2, "a: 1"), (3, "b: 2")]
+    assert list(reader.body_lines(text)) == [(5, "body"), (6, "")]
+    assert list(reader.header_lines("body")) == []
+    assert list(reader.body_lines("body")) == [(1, "body")]
+
+
 def test_derived_readers_say_ambiguous_and_never_guess() -> None:
     header = reader.parse('---\ndone: TRUE\nlist: a, b\nlist2: [1,"x"]\nbad: a\nbad: b\n---\nonly_body: true\n')
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.protocols import records as rules
+from moorage.protocols.coercion import to_text
 from moorage.protocols.records.text import hashed_and_stored
 from moorage.protocols.wire import WireError
 from moorage.protocols.wire.records import (
@@ -81,6 +82,26 @@ def test_any_text_is_a_record_path_or_refused_by_name(path: str) -> None:
 def test_paths_outside_the_grammar_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"is needed|does not fit|1 to 200"):
         rules.RecordId.parse(path)
+
+
+def test_a_record_is_of_a_known_section_and_repository() -> None:
+    for slug, section, number in (
+        ("a b", "items", "1"),
+        ("a", "jobs", "1"),
+        ("a", "items", "x"),
+        ("a", "commits", "1"),
+    ):
+        with pytest.raises(ValueError, match=r"1 to 200|is needed"):
+            rules.RecordId(slug, section, number)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (False, ""), (0, ""), (float("nan"), ""), (True, "true"), (15, "15"), (1.5, "1.5"), (1e21, "1e+21"),
+     (1e-7, "1e-7"), (2.0, "2"), ([1, None, "a"], "1,,a"), ({}, "[object Object]")],
+)  # fmt: skip
+def test_texts_are_read_as_the_reference_reads_them(value: object, text: str) -> None:
+    assert to_text(value) == text
 
 
 def test_a_repository_has_a_slug() -> None:
@@ -164,6 +185,28 @@ def test_the_simple_header_knows_no_field_with_a_line_terminator_inside() -> Non
     assert rules.simple_header("---\nA: b\n a: b\na:\n---more\n") == {"a": ""}
     assert rules.simple_header("---\na: b\n") == {}
     assert rules.simple_header("--- \na: b\n---\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"path": "records/acme-widgets/closed/7.md"}, "every section"),
+        ({"path": 5}, "operations.path"),
+        ({"expectedDigest": "A" * 64}, "expectedDigest"),
+        ({"contentBase64": 5}, "padded base64"),
+        ({"contentBase64": "eA"}, "padded base64"),
+        ({"contentBase64": base64.b64encode(bytes(2 * 1024 * 1024 + 1)).decode()}, "padded base64"),
+        ({"contentBase64": "//4="}, "UTF-8"),
+    ],
+)
+def test_the_refusal_of_an_operation_names_the_field(change: dict[str, object], field: str) -> None:
+    request = body(items="x")
+    operations = request["operations"]
+    assert isinstance(operations, list)
+    operations[0] |= change
+
+    with pytest.raises(InvalidCanonicalRecordTuple, match=field):
+        rules.parse_tuple(request)
 
 
 def test_a_fingerprint_covers_the_order_of_the_operations() -> None:
@@ -278,6 +321,31 @@ def test_commit_faults_have_codes_of_their_own() -> None:
     for record, refusal in cases:
         with pytest.raises(refusal):
             rules.parse_commits({"repo_slug": "a", "records": [record]})
+
+
+@pytest.mark.parametrize(
+    "request_body",
+    [
+        {"repo_slug": "a"},
+        {"repo_slug": "a", "records": []},
+        {"repo_slug": "a", "records": [commit("0" * 40, "x")] * 101},
+        {"repo_slug": "a", "records": [None]},
+        {"repo_slug": "a b", "records": [commit("0" * 40, "x")]},
+    ],
+)
+def test_lots_have_1_to_100_records(request_body: dict[str, object]) -> None:
+    with pytest.raises(InvalidCanonicalCommitRecords, match=r"record|repo_slug"):
+        rules.parse_commits(request_body)
+
+
+def test_a_list_is_of_a_tuple_section() -> None:
+    for change in ({"section": "commits"}, {"repoSlug": "a/b"}, {"limit": 501}, {"cursor": -1}):
+        with pytest.raises(InvalidCanonicalRecordListing):
+            rules.parse_listing({"repoSlug": "a", "section": "items", **change})
+    assert rules.list_cursor(2, [3, 9]) == 9
+    assert rules.list_cursor(3, [3, 9]) is None
+    assert rules.reconcile_prefix("a", 7) == "record-reconcile:a:7:"
+    assert {operation.deletes for operation in rules.parse_tuple(body()).operations} == {True}
 
 
 def test_a_lone_surrogate_is_hashed_as_one_mark_and_kept_as_three() -> None:

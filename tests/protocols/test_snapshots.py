@@ -13,6 +13,11 @@ from moorage.protocols.wire import WireError
 from moorage.protocols.wire.snapshot_uploads import (
     InvalidSnapshotDigest,
     InvalidSnapshotOperationId,
+    InvalidSnapshotPartNumber,
+    InvalidSnapshotParts,
+    InvalidSnapshotUploadId,
+    SnapshotPartMismatch,
+    SnapshotPartMissing,
     SnapshotTooLarge,
     UploadOperationMismatch,
     UploadRequestExpired,
@@ -22,6 +27,7 @@ from moorage.protocols.wire.snapshots import (
     InvalidSnapshotIdentities,
     InvalidSnapshotRange,
     InvalidSnapshotRepository,
+    SnapshotIdentityDigestMismatch,
 )
 
 NOW = 1_796_048_000_000
@@ -106,7 +112,15 @@ def test_identities_are_ascending_by_text() -> None:
     good = [["closed", "4"], ["items", "1"], ["items", "10"], ["items", "9"]]
 
     assert rules.parse_identities(good) == [(section, number) for section, number in good]
-    refused: list[object] = [good[::-1], [*good, good[-1]], [["items", "01"]], [["jobs", "1"]], [["items", 1]], {}]
+    refused: list[object] = [
+        good[::-1],
+        [*good, good[-1]],
+        [["items", "01"]],
+        [["jobs", "1"]],
+        [["items", 1]],
+        {},
+        [["items"]],
+    ]
     for wrong in refused:
         with pytest.raises(InvalidSnapshotIdentities):
             rules.parse_identities(wrong)
@@ -172,6 +186,48 @@ def test_a_request_is_fresh_for_an_hour(issued: object, good: bool) -> None:
             rules.check_request(body, "part", NOW)
 
 
+@pytest.mark.parametrize("value", [None, "", 5, "x" * 257])
+def test_an_upload_id_is_a_text(value: object) -> None:
+    with pytest.raises(InvalidSnapshotUploadId):
+        rules.parse_upload_id({"uploadId": value})
+    assert rules.parse_upload_id({"uploadId": "u"}) == "u"
+
+
+@pytest.mark.parametrize("value", [None, 0, 3, "1", 1.5, True])
+def test_a_part_number_is_in_range(value: object) -> None:
+    with pytest.raises(InvalidSnapshotPartNumber):
+        rules.parse_part_number({"partNumber": value}, 2)
+    assert rules.parse_part_number({"partNumber": 2.0}, 2) == 2
+
+
+def test_parts_are_listed_whole_and_in_order() -> None:
+    parts = [{"partNumber": 1, "etag": "a"}, {"partNumber": 2, "etag": "b"}]
+    assert rules.parse_parts(parts, 2) == ["a", "b"]
+    refused: list[object] = [parts[:1], parts[::-1], {}, [None, None], [{"partNumber": 1}, parts[1]]]
+    for wrong in refused:
+        with pytest.raises(InvalidSnapshotParts):
+            rules.parse_parts(wrong, 2)
+    rules.check_parts(["a", "b"], {1: "a", 2: "b"})
+    with pytest.raises(SnapshotPartMissing):
+        rules.check_parts(["a", "b"], {1: "a"})
+    with pytest.raises(SnapshotPartMismatch):
+        rules.check_parts(["a", "b"], {1: "a", 2: "c"})
+
+
+def test_the_repository_of_a_request() -> None:
+    assert rules.parse_repository({"repoSlug": " acme-widgets "}) == "acme-widgets"
+    refused: list[dict[str, object]] = [{}, {"repoSlug": "a/b"}, {"repoSlug": None}]
+    for wrong in refused:
+        with pytest.raises(InvalidSnapshotRepository):
+            rules.parse_repository(wrong)
+
+
+def test_the_digest_of_identities_is_compared_when_it_was_declared() -> None:
+    rules.check_identity_digest([("items", "1")], None)
+    with pytest.raises(SnapshotIdentityDigestMismatch):
+        rules.check_identity_digest([("items", "1")], "0" * 64)
+
+
 def test_an_operation_is_the_route() -> None:
     rules.check_request({}, "start", NOW)
     with pytest.raises(UploadOperationMismatch):
@@ -182,3 +238,20 @@ def test_slugs_of_blob_prefixes_have_no_snapshots() -> None:
     with pytest.raises(InvalidSnapshotRepository):
         rules.check_not_reserved("assets")
     rules.check_not_reserved("acme-assets")
+
+
+def test_keys_and_envelope_are_those_of_the_wire() -> None:
+    key = rules.object_key("acme-widgets", 3, NOW, UUID)
+    assert key == f"acme-widgets/3/{NOW}-{UUID}.tar.gz"
+    assert rules.manifest_key(key, 2) == f"{key}.manifest/2"
+    envelope = rules.Snapshot("acme-widgets", 3, key, 25, 100, 1, NOW).envelope()
+    assert envelope["snapshot"] == {
+        "repoSlug": "acme-widgets",
+        "revisionWatermark": 3,
+        "objectKey": key,
+        "bytes": 25,
+        "uncompressedBytes": 100,
+        "fileCount": 1,
+        "createdAt": "2026-11-30T14:13:20.000Z",
+        "access": {"mode": "worker_range_proxy", "maxChunkBytes": 33_554_432},
+    }

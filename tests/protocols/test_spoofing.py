@@ -59,6 +59,10 @@ def test_the_rest_of_a_header_that_was_cut_off_is_a_block() -> None:
     assert [(sighting.place, sighting.line) for sighting in found] == [(Place.BLOCK, 5), (Place.BODY_LINE, 7)]
 
 
+def test_other_keys_are_no_lookalikes() -> None:
+    assert inventory("---\nstate: open\n  deeper: 1\n---\nother: x\n") == ()
+
+
 def test_a_report_without_header_has_nothing_to_spoof() -> None:
     assert inventory("state: closed\n") == ()
 

@@ -145,6 +145,28 @@ def test_two_intakes_in_a_row_only_when_nobody_else_waits(queue: list[tuple[int,
             assert set(line[index:]) == {WriterClass.INTAKE}
 
 
+def test_only_owner_and_token_hold_a_lease() -> None:
+    leased = ticket(State.LEASED)
+    assert leased.holds("o-1", "token")
+    assert not leased.holds("o-2", "token")
+    assert not leased.holds("o-1", "other")
+    assert not ticket().holds("o-1", "token")
+
+
+def test_nobody_waits() -> None:
+    assert rules.next_class(Turns(), []) is None
+    assert rules.line_up([], Turns()) == []
+
+
+def test_a_queued_ticket_goes_stale_and_a_lease_runs_out() -> None:
+    queued, leased = ticket(), ticket(State.LEASED)
+    assert not rules.is_stale(queued, 119_999, rules.Terms())
+    assert rules.is_stale(queued, 120_000, rules.Terms())
+    assert not rules.is_stale(leased, 10**9, rules.Terms())
+    assert rules.is_run_out(leased, 120_010)
+    assert not rules.is_run_out(queued, 10**9)
+
+
 def test_the_wire_never_shows_a_token_of_a_queued_ticket() -> None:
     shown = rules.wire_ticket(ticket(), 3)
 
