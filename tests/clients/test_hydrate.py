@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from moorage.clients.blobs import AsyncBlobs
 from moorage.clients.errors import ClientError, ConfigurationError
 from moorage.clients.http import AsyncHttp
-from moorage.clients.hydrate import Difference, NothingThere, Wanted, check, hydrate
+from moorage.clients.hydrate import Difference, NothingThere, Wanted, check, hydrate, progress
 from moorage.clients.hydrate import staging as staging_module
 from moorage.clients.hydrate.archive import UnsafeArchive, extract_paths, extract_snapshot
 from moorage.clients.hydrate.staging import MARKER, Staging
@@ -583,6 +583,23 @@ def test_the_command_hydrates_checks_and_tells_differences(served: Served, tmp_p
     assert focused.exit_code == 0
     assert "no record of items 99" in focused.output
     assert read_tree(tmp_path / "few") == {f"records/{SLUG}/items/8.md": b"8\n"}
+
+
+async def test_bars_are_shown_to_a_person_only(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.fill()
+    await world.snapshots.trigger(SLUG)
+    assert isinstance(progress.progress_of(), progress.Silent)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert isinstance(progress.progress_of(False), progress.Silent)
+
+    await hydrate(world.http, tmp_path / "state", ALL, progress=progress.progress_of())
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    for label in (f"{SLUG} snapshot", "acme-gadgets journal: 4", "ledger/v1", "assets"):
+        assert label in shown.err
 
 
 @pytest.mark.parametrize(

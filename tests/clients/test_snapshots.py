@@ -11,6 +11,7 @@ from moorage.clients.errors import InvalidAnswer, RemoteError
 from moorage.clients.http import AsyncHttp
 from moorage.clients.records import AsyncRecords
 from moorage.clients.snapshots import AsyncSnapshots, SnapshotDiffers, Snapshots, snapshot_of
+from moorage.protocols import snapshots as rules
 from moorage.protocols import ustar
 from tests.support.command_line import served_plane
 from tests.support.http import PlaneTransport
@@ -114,6 +115,21 @@ async def test_an_archive_that_covers_too_little_is_aborted(world: World, tmp_pa
 
     assert await world.snapshots.latest(SLUG) is None
     assert not (await world.plane.bucket.list()).objects
+
+
+async def test_identities_that_do_not_fit_are_staged(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.records.put(SLUG, 7, {"items": b"one\n"})
+    path, identities = archive_of(tmp_path, {f"items/{number}.md": b"one\n" for number in (7, 8, 9)})
+    monkeypatch.setattr(rules, "MANIFEST_CHUNK", 2)
+    monkeypatch.setattr(rules, "MAX_UPLOAD_REQUEST_BYTES", 64 * 1024 + 30)
+
+    sent = await world.snapshots.upload(path, slug=SLUG, watermark=4, uncompressed_bytes=12, identities=identities)
+
+    assert sent.file_count == 3
+    operations = [seen.url.path.rpartition("/")[2] for seen in world.transport.seen]
+    assert operations.count("manifest") == 2
 
 
 @pytest.mark.parametrize(
