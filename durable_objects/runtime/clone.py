@@ -18,6 +18,8 @@ _PLAIN: Final = b"\x00"
 _GRAPH: Final = b"\x01"
 _REF: Final = 1
 _SCALARS: Final = frozenset({type(None), bool, float, str, bytes})
+_LEAVES: Final = _SCALARS | {int}
+_TEXT: Final = frozenset({str})
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -61,20 +63,23 @@ def _refuse(value: object) -> DataCloneError:
 
 
 def _is_plain(value: Any, seen: set[int], depth: int) -> bool:
+    """Whether MessagePack keeps `value` as it is; an integer beyond its range still raises OverflowError there.
+
+    The types of a container's items are gathered by C code; only containers inside containers cost a step.
+    """
     kind = type(value)
-    if kind in _SCALARS:
+    if kind in _LEAVES:
         return True
-    if kind is int:
-        return bool(_INT_MIN <= value <= _INT_MAX)
     if depth > 100 or (kind is not dict and kind is not list) or id(value) in seen:
         return False
     seen.add(id(value))
-    if kind is list:
-        return all(type(item) in _SCALARS or _is_plain(item, seen, depth + 1) for item in value)
-    for key, item in value.items():
-        if type(key) is not str or (type(item) not in _SCALARS and not _is_plain(item, seen, depth + 1)):
+    if kind is dict:
+        if not _TEXT.issuperset(map(type, value)):
             return False
-    return True
+        value = value.values()
+    if _LEAVES.issuperset(map(type, value)):
+        return True
+    return all(type(item) in _LEAVES or _is_plain(item, seen, depth + 1) for item in value)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -106,8 +111,8 @@ def dumps(value: Any) -> bytes:
     if _is_plain(value, set(), 0):
         try:
             return _PLAIN + _encode(value)
-        except UnicodeEncodeError:
-            pass  # a lone surrogate
+        except (UnicodeEncodeError, OverflowError):
+            pass  # a lone surrogate, or an integer of more than 64 bits
     try:
         return _GRAPH + _encode(_Graph().build(value))
     except RecursionError:
@@ -297,11 +302,31 @@ def copy_value(value: Any, foreign: Callable[[Any], Any] | None = None) -> Any:
     `foreign` is asked for what is no plain value (functions, streams, requests); without it, and when it raises,
     the result is DataCloneError. Containers that occur twice, or in a cycle, occur as often in the copy.
     """
-    kind = type(value)
-    if kind in _SCALARS or kind is int:
-        return value
+    return copy_sized(value, foreign, None)[0]
+
+
+def copy_sized(value: Any, foreign: Callable[[Any], Any] | None, limit: int | None) -> tuple[Any, int]:
+    """Returns what `copy_value` returns, and the serialised size in bytes: a lower bound, counted up to `limit`.
+
+    Beyond the limit the value is not copied and None stands for it.
+    """
+    if type(value) in _LEAVES:
+        size = len(value) if isinstance(value, str | bytes) else 9
+        return (value, size) if limit is None or size <= limit else (None, size + 5)
+    if _is_plain(value, set(), 0):
+        try:
+            data = _encode(value)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+        else:
+            if limit is not None and len(data) > limit:
+                return None, len(data)
+            return _decode_plain(data), len(data)
+    size = 0 if limit is None else size_of(value, limit)
+    if limit is not None and size > limit:
+        return None, size
     try:
-        return _copy(value, {}, foreign)
+        return _copy(value, {}, foreign), size
     except RecursionError:
         raise DataCloneError("the value is nested too deeply") from None
 

@@ -3,11 +3,12 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Generator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from . import gate as gates
 from .base import DurableObject, RpcTarget
-from .clone import DataCloneError, copy_value, size_of
+from .clone import DataCloneError, copy_sized
 from .errors import DurableObjectAbort, DurableObjectError
 from .web import Blob, FormData, Headers, ReadableStream, Request, Response
 
@@ -51,15 +52,13 @@ def copy_across(value: Any, home: "Instance | None") -> Any:
             f'Could not serialize object of type "{type(item).__name__}". This type does not support serialization.'
         )
 
-    if value is None or type(value) in {bool, int, float}:
-        return value
-    size = size_of(value, MAX_MESSAGE_BYTES)
+    copied, size = copy_sized(value, foreign, MAX_MESSAGE_BYTES)
     if size > MAX_MESSAGE_BYTES:
         raise DurableObjectError(
             "Serialized RPC arguments or return values are limited to 32MiB, but the size of this value was: "
             f"{size + 2} bytes."
         )
-    return copy_value(value, foreign)
+    return copied
 
 
 def call_home(home: "Instance | None", function: Callable[[], Any]) -> "RpcPromise":
@@ -119,25 +118,36 @@ def reach(target: Any, name: str, base: type, invoke: tuple[tuple[Any, ...], dic
 
     Raises TypeError for instance attributes, private, unknown and reserved names (semantics 12.1, 12.2).
     """
-    missing = TypeError(f'The RPC receiver does not implement the method "{name}".')
-    if base is DurableObject and name in RESERVED:
-        raise TypeError(f"'{name}' is a reserved method and cannot be called over RPC.")
-    if name.startswith("_") or name in {"ctx", "env"}:
-        raise missing
-    member = inspect.getattr_static(type(target), name, None)
-    if member is None or hasattr(base, name):
-        raise missing
-    if isinstance(member, property) or (hasattr(member, "__get__") and not callable(member)):
+    kind, text = _member(type(target), name, base)
+    if kind == "method":
+        bound = getattr(target, name)
+        return bound if invoke is None else bound(*invoke[0], **invoke[1])
+    if kind == "property":
         value = getattr(target, name)
         if invoke is None:
             return value
         if not callable(value):
             raise TypeError(f'"{name}" is not a function.')
         return value(*invoke[0], **invoke[1])
+    raise TypeError(text)
+
+
+@lru_cache(maxsize=4096)
+def _member(cls: type, name: str, base: type) -> tuple[str, str]:
+    """What `name` is to callers of a `cls`: ("method", ""), ("property", ""), or ("refused", why)."""
+    missing = ("refused", f'The RPC receiver does not implement the method "{name}".')
+    if base is DurableObject and name in RESERVED:
+        return "refused", f"'{name}' is a reserved method and cannot be called over RPC."
+    if name.startswith("_") or name in {"ctx", "env"}:
+        return missing
+    member = inspect.getattr_static(cls, name, None)
+    if member is None or hasattr(base, name):
+        return missing
+    if isinstance(member, property) or (hasattr(member, "__get__") and not callable(member)):
+        return "property", ""
     if isinstance(member, staticmethod | classmethod | type) or not callable(member):
-        raise missing
-    bound = getattr(target, name)
-    return bound if invoke is None else bound(*invoke[0], **invoke[1])
+        return missing
+    return "method", ""
 
 
 class RpcMember:
