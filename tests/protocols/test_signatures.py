@@ -300,6 +300,30 @@ class TestVersion2:
         assert (verified.key_id, verified.nonce, verified.created) == ("webhook", "nonce-1", NOW)
 
 
+class TestContentDigest:
+    @given(st.binary(max_size=100))
+    def test_of_a_body(self, body: bytes) -> None:
+        check_content_digest(content_digest(body), body)
+        with pytest.raises(Refused, match="content_digest_mismatch"):
+            check_content_digest(content_digest(body), body + b"x")
+
+    @given(st.text(max_size=80))
+    def test_any_text_is_refused_clearly(self, text: str) -> None:
+        with pytest.raises(Refused):
+            check_content_digest(text, b"")
+
+    @pytest.mark.parametrize("value", ["", "md5=:AAAA:", "sha-256=1", "sha-256=(:AAAA:)", 'sha-256="x"', "sha-256"])
+    def test_what_proves_nothing(self, value: str) -> None:
+        with pytest.raises(Refused, match="malformed_content_digest"):
+            check_content_digest(value, b"")
+
+    def test_every_known_digest_counts(self) -> None:
+        wrong = content_digest(b"other").replace("sha-256", "sha-512")
+        with pytest.raises(Refused, match="content_digest_mismatch"):
+            check_content_digest(f"{content_digest(b'')}, {wrong}", b"")
+        check_content_digest(f"unknown=:AAAA:, {content_digest(b'')}", b"")
+
+
 class TestNonces:
     def test_once(self) -> None:
         memory = NonceMemory(NOW - 10)
