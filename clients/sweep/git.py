@@ -17,7 +17,7 @@ from moorage.protocols.sweep import Outcome, Word, emit, load, operations
 from moorage.protocols.sweep.lease import record_of
 
 from .file import SweepFile
-from .replacing import locked
+from .replacing import locked, make_folder
 
 ATTEMPTS = 5
 GIT_SECONDS = 120
@@ -62,6 +62,7 @@ class PushedBranch:
         """OK or STALE-RECLAIMED once the lease is on the remote and was fetched back; LOCKED when another has it."""
         try:
             self._locate()
+            make_folder(self._engine.path.parent)
             with locked(self._engine.path):
                 return self._acquire(writer, ttl_minutes, now)
         except (GitFailed, OSError, subprocess.TimeoutExpired) as error:
@@ -127,12 +128,16 @@ class PushedBranch:
 
     def _locate(self) -> None:
         """Finds the path of the state file in its repository, and looks at the two names."""
+        path = self._engine.path
+        # the folder of a new state file need not be there yet
+        self._folder = next((folder for folder in path.parents if folder.is_dir()), path.parent)
+        top = self._git("rev-parse", "--show-toplevel").decode("utf-8", "surrogateescape").rstrip("\n")
+        self._folder = Path(top)
+        self._path = (path.parent.resolve() / path.name).relative_to(self._folder.resolve()).as_posix()
         if self._remote.startswith("-"):
             raise GitFailed(f"{self._remote!r} is no remote")
         if self._try("check-ref-format", self._ref).returncode or self._branch.startswith("-"):
             raise GitFailed(f"{self._branch!r} is no name of a branch")
-        prefix = self._git("rev-parse", "--show-prefix").decode("utf-8", "surrogateescape").rstrip("\n")
-        self._path = prefix + self._engine.path.name
         head = self._try("symbolic-ref", "--quiet", "HEAD").stdout.decode().strip()
         if head and head != self._ref:
             here = head.removeprefix("refs/heads/")
@@ -158,7 +163,7 @@ class PushedBranch:
 
     def _follow(self, base: _Base) -> None:
         """Brings the checkout to what the remote has. Raises GitFailed where that would lose or mix up something."""
-        if self._text(*CHANGES, self._engine.path.name):
+        if self._text(*CHANGES, self._path):
             raise GitFailed(f"{self._path} has changes that are not committed: commit or discard them first")
         head = self._head()
         if base.commit == _ABSENT or head == base.commit:
