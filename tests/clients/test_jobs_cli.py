@@ -340,3 +340,29 @@ def test_server_sent_events_are_read() -> None:
         "id: 6",
     ]
     assert list(parse_stream(iter(lines))) == [(4, None), (4, None), (5, {"a": 1})]
+
+
+def test_a_push_brings_a_folder(world: World) -> None:
+    world.folder.skills.joinpath("tidy").mkdir(parents=True)
+    world.folder.skills.joinpath("tidy/SKILL.md").write_text("---\nversion: 3.1.0\n---\nTidy up.\n")
+    world.write("notes/bad.md", "---\n[\n---\nx")
+    bodies: dict[str, list[Any]] = {}
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        bodies.setdefault(request.url.path.rpartition("/")[2], []).append(json.loads(request.content))
+        return httpx.Response(200, json={})
+
+    client = transport(handler)
+    seen: list[tuple[int, int]] = []
+    answer = RemoteQueue(client).push(world.folder, lambda done, every: seen.append((done, every)))
+    client.close()
+    assert {key: answer[key] for key in ("extensions", "skills", "targets")} == {
+        "extensions": len(FIXTURE["extensions"]), "skills": 1, "targets": 4,
+    }  # fmt: skip
+    assert answer["problems"][0].startswith("notes/bad.md")
+    assert seen == [(4, 4)]
+    assert bodies["install"][0]["skills"] == {"tidy": {"version": "3.1.0", "body": "Tidy up.\n"}}
+    assert bodies["agent"] == [{"version": 1}]
+    assert [target["path"] for target in bodies["targets"][0]["targets"]][0] == "notes/a.md"
+    assert bodies["targets"][0]["targets"][0]["body"] == "Body of note a.\n"
+    assert bodies["targets"][0]["replace"] is True
