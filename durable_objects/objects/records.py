@@ -394,6 +394,11 @@ class RecordMethods:
             }
         )
 
+    def read_record_page(self, slug: str, section: str, number: int) -> Reply:
+        """As `read_record`, but a 200 as JSON."""
+        answer = self.read_record(slug, section, number)
+        return answer if answer["status"] != 200 else reply(msgspec.json.encode(answer["value"]))
+
     def list_record_slugs(self) -> Reply:
         """200 with the repositories."""
         return reply({"ok": True, "repositories": self.records.slugs()})

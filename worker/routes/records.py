@@ -19,12 +19,12 @@ BASE = "/internal/state/records"
 _HEADERS = style_headers(Style.INDENTED)
 
 
-async def read(call: Call) -> Result:
+async def read(call: Call, section: str) -> Result:
     """200 with one record; the slug is taken as it was sent, percent-encoding included."""
     slug, number = call.params["slug"], item_number(call.params["number"])
     if not is_slug(slug) or number is None:
         raise InvalidCanonicalRecordIdentity("a repository slug and a safe integer are needed")
-    return Answer.of(await call.queue.read_record(slug, call.params["section"], number))
+    return _page(await call.queue.read_record_page(slug, section, number))
 
 
 async def slugs(call: Call) -> Result:
@@ -43,7 +43,7 @@ async def export(call: Call) -> Result:
 
 
 def _page(answer: Reply) -> Result:
-    """A page that the object has encoded; compact, since an indent would cost as much as all the rest of it."""
+    """An answer that the object has encoded; compact, since an indent would cost as much as all the rest of it."""
     return Raw(answer["value"], 200, _HEADERS) if answer["status"] == 200 else Answer.of(answer)
 
 
@@ -66,8 +66,7 @@ def _section_of(section: str) -> Route:
         return ITEM_NUMBER.fullmatch(params["number"]) is not None
 
     async def read_section(call: Call) -> Result:
-        call.params = {**call.params, "section": section}
-        return await read(call)
+        return await read(call, section)
 
     auth = Auth.WEBHOOK_OR_OPERATOR if section == "items" else Auth.WEBHOOK
     path = f"{BASE}/{{slug}}/{section}/{{number}}"
