@@ -363,6 +363,6 @@ def test_a_push_brings_a_folder(world: World) -> None:
     assert seen == [(4, 4)]
     assert bodies["install"][0]["skills"] == {"tidy": {"version": "3.1.0", "body": "Tidy up.\n"}}
     assert bodies["agent"] == [{"version": 1}]
-    assert [target["path"] for target in bodies["targets"][0]["targets"]][0] == "notes/a.md"
-    assert bodies["targets"][0]["targets"][0]["body"] == "Body of note a.\n"
+    first = bodies["targets"][0]["targets"][0]
+    assert (first["path"], first["body"]) == ("notes/a.md", "Body of note a.\n")
     assert bodies["targets"][0]["replace"] is True

@@ -148,7 +148,7 @@ def test_a_template_is_checked_when_it_is_rendered(queue: MemoryQueue) -> None:
     assert refused(queue, "submit", {"extension": "fx/brief", "node": "a.md"}).code == "template-invalid"
     assert refused(queue, "submit", {"extension": "fx/brief", "all": True}).code == "template-invalid"
     assert queue.rows("state_job_contents") == []
-    with pytest.raises(Refused, match="placeholder|must contain"):
+    with pytest.raises(Refused, match="must contain"):
         rendering.check_template("")
 
 
