@@ -90,7 +90,13 @@ def verify(source: str, remote: bool, event_bindings: bool, as_json: bool, http_
         "bindings": report.bindings,
         "fault": None,
     }
-    text = f"{report.shards} shards, {report.events} events, {report.bytes} bytes, {report.bindings} bindings"
+    counts = (
+        (report.shards, "shard"),
+        (report.events, "event"),
+        (report.bytes, "byte"),
+        (report.bindings, "binding"),
+    )
+    text = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     if report.fault is not None:
         fault = report.fault
         value["fault"] = {"error": fault.code, "detail": fault.detail, "where": fault.where}

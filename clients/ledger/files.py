@@ -161,8 +161,13 @@ class TrustedRoot:
         except FileNotFoundError:
             return None
 
-    def read_in(self, parent: int, name: str, limit: int, relative: str) -> Content | None:
-        """`read` of `name` in an open folder; `relative` is for messages."""
+    def read_in(
+        self, parent: int, name: str, limit: int, relative: str, *, may_be_replaced: bool = False
+    ) -> Content | None:
+        """`read` of `name` in an open folder; `relative` is for messages.
+
+        With `may_be_replaced`, another file may have the name by the end, as a lock's successor has.
+        """
         where = self.where(relative)
         try:
             descriptor = os.open(name, _READ, dir_fd=parent)
@@ -196,7 +201,7 @@ class TrustedRoot:
             except FileNotFoundError:
                 # Removed after it was opened: what was read was there.
                 named = after
-            if (named.st_dev, named.st_ino) != (after.st_dev, after.st_ino):
+            if (named.st_dev, named.st_ino) != (after.st_dev, after.st_ino) and not may_be_replaced:
                 raise _unsafe(where, "was replaced while it was read")
             return Content(b"".join(pieces), after.st_dev, after.st_ino)
         finally:

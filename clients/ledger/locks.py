@@ -61,7 +61,7 @@ def held_lock(root: TrustedRoot, relative: str, schema: str, waiting: Waiting | 
 
 
 def _read(root: TrustedRoot, parent: int, name: str, relative: str) -> Content | None:
-    return root.read_in(parent, name, MAX_LOCK_BYTES, relative)
+    return root.read_in(parent, name, MAX_LOCK_BYTES, relative, may_be_replaced=True)
 
 
 @contextmanager

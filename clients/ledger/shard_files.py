@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 
 from moorage.protocols.ledger.batch import check_shard_events, place_shard
 from moorage.protocols.ledger.bindings import MAX_BINDING_BYTES, check_visible, completion_path, reservation_path
-from moorage.protocols.ledger.canonical import sha256_text
 from moorage.protocols.ledger.events import Event
 from moorage.protocols.ledger.publication import is_shard_path
 from moorage.protocols.ledger.refusals import LedgerConflict, LedgerRefusal
@@ -109,8 +108,3 @@ def read_shard_file(path: str) -> list[Event]:
     """`read_shard` of one absolute path; its root is what stands before `/ledger/v1/events/`, else its folder."""
     root, relative = split_shard_path(path)
     return read_shard(TrustedRoot(root), relative)
-
-
-def digest_of(shard: Shard) -> str:
-    """SHA-256 of a shard's bytes."""
-    return sha256_text(shard.text)

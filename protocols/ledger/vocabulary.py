@@ -46,9 +46,6 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 EVENT_TYPES: Final = frozenset(name for names in FAMILIES.values() for name in names)
 PHASE_TYPES: Final = frozenset(name for names in _MARKED.values() for name in names if not name.endswith("!"))
-FAMILY_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {name: family for family, names in FAMILIES.items() for name in names}
-)
 
 
 class Phase(StrEnum):

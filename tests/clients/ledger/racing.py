@@ -88,4 +88,4 @@ def race(folder: Path, writers: int, events: int, finalisations: int) -> Round:
 def check(found: Round) -> None:
     """No event lost, none in two shards, refusals of known classes only."""
     assert sorted(found.in_shards) == sorted(found.recorded)
-    assert set(found.refused) <= {"sealed", "lock-timeout"}
+    assert set(found.refused) <= {"sealed", "lock-timeout"}, found.refused
