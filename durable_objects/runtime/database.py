@@ -19,8 +19,8 @@ from .awaitables import wake
 from .commitlog import CommitLog, WalFile, sync_folder
 
 PAGE_SIZE: Final = 4096
-CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
-CHECKPOINT_COMMITS: Final = 500
+CHECKPOINT_BYTES = 4 * 1024 * 1024
+CHECKPOINT_COMMITS = 500
 
 _template: bytes | None = None
 _template_lock = threading.Lock()

@@ -118,7 +118,7 @@ def reach(target: Any, name: str, base: type, invoke: tuple[tuple[Any, ...], dic
 
     Raises TypeError for instance attributes, private, unknown and reserved names (semantics 12.1, 12.2).
     """
-    kind, text = _member(type(target), name, base)
+    kind, text = _member(target.__class__, name, base)
     if kind == "method":
         bound = getattr(target, name)
         return bound if invoke is None else bound(*invoke[0], **invoke[1])

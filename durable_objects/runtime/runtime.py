@@ -21,6 +21,7 @@ from .commitlog import CommitLog, NoSync, WalSync
 from .errors import DurableObjectError
 from .instance import Instance
 from .namespace import DurableObjectNamespace
+from .placement import LocalPlacement, Placement
 
 DESCRIPTORS_PER_OBJECT = 4
 
@@ -54,9 +55,11 @@ class Runtime:
         settings: RuntimeSettings | None = None,
         log: CommitLog | None = None,
         rng: random.Random | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.clock: Clock = clock or SystemClock()
+        self.placement: Placement = placement or LocalPlacement()
         self.settings = settings or RuntimeSettings()
         self.idle_seconds = self.settings.idle_seconds
         self.thread: int | None = None

@@ -228,7 +228,8 @@ async def test_the_clock_hook_runs_due_alarms(serve: Make, tmp_path: Path) -> No
     answer = await get(serving, "/__test/clock", "POST", json={"advance_ms": 3_600_000})
     assert answer.status_code == 200
     assert (await get(serving, "/rang")).json() == "hello"
-    for bad in ({"advance_ms": -1}, {"advance_ms": "1"}, []):
+    wrong: list[Any] = [{"advance_ms": -1}, {"advance_ms": "1"}, []]
+    for bad in wrong:
         assert (await get(serving, "/__test/clock", "POST", json=bad)).status_code == 400
 
 
