@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -13,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from moorage.clients.jobs.folder import JobsFolder
 from moorage.clients.jobs.remote import RemoteQueue
 from moorage.clients.jobs.transport import Keys, Transport
 
-from ..clients.test_jobs_concurrency import each_exactly_once
+from ..clients.test_jobs_concurrency import ROOT, each_exactly_once
+from ..support.jobs_bulk import fill as fill_local
 from ..worker.test_jobs import install_body, target
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
@@ -191,3 +195,33 @@ def test_the_event_stream_survives_a_restart(server: Server) -> None:
     queue = queue_of(server)
     queue.call("cancel", {"all": True})
     assert [next(stream)[1]["type"] for _ in range(3)] == ["job.cancelled"] * 3
+
+
+def test_a_process_killed_between_claims_and_records(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    kills = request.config.getoption("--kills", None) or 20
+    fill_local(tmp_path, 2000)
+    command = [sys.executable, "-m", "tests.support.jobs_claimer", str(tmp_path), "record"]
+    for _ in range(kills):
+        child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        threading.Event().wait(random.uniform(0, 0.05))
+        child.kill()
+        child.communicate()
+    connection = sqlite3.connect(JobsFolder(tmp_path).database)
+    try:
+        rows = connection.execute(
+            "SELECT status, (SELECT count(*) FROM state_executions WHERE job_id = state_jobs.id), count(*)"
+            " FROM state_jobs GROUP BY 1, 2"
+        ).fetchall()
+        # an execution is there exactly when its job is closed; a job that was only claimed stays running
+        assert {(status, executions) for status, executions, _ in rows} <= {
+            ("queued", 0), ("running", 0), ("failed", 1),
+        }  # fmt: skip
+        assert sum(count for status, _, count in rows if status == "running") <= kills
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    finally:
+        connection.close()

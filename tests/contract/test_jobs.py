@@ -54,3 +54,24 @@ def test_a_wrong_answer_fails() -> None:
 
 def test_refusals_have_an_exit_code_and_a_status() -> None:
     assert all(1 < exit_code <= 5 and 400 <= status <= 500 for exit_code, status in REFUSALS.values())
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        (0, {"exit": 1}),
+        (0, {"stdout_text": "another"}),
+        (0, {"db_unchanged": True}),
+        (0, {"db": {"jobs": {"added": []}}}),
+        (1, {"stdout_json": {"id": "<job:1>", "failed": True}}),
+    ],
+)
+def test_a_changed_expectation_fails(number: int, change: dict[str, Any], tmp_path: Path) -> None:
+    (sequence,) = (param.values[0] for param in SEQUENCES if param.id == "cancel-queued")
+    changed = json.loads(json.dumps(sequence))
+    expect = changed["steps"][number]["expect"]
+    if "db_unchanged" in change:
+        del expect["db"]
+    expect.update(change)
+    with pytest.raises(jobs_sequences.Mismatch, match=f"step {number + 1}"):
+        jobs_sequences.play(changed, FIXTURE, tmp_path)
