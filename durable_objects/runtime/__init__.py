@@ -13,6 +13,7 @@ from .runtime import Runtime, RuntimeSettings
 from .sql import Row, SqlCursor, SqlStorage
 from .state import DurableObjectState
 from .storage import DurableObjectStorage, DurableObjectTransaction
+from .websockets import WebSocket, WebSocketPair, WebSocketRequestResponsePair
 
 __all__ = [
     "Clock",
@@ -36,5 +37,8 @@ __all__ = [
     "SqlStorage",
     "SystemClock",
     "Undefined",
+    "WebSocket",
+    "WebSocketPair",
+    "WebSocketRequestResponsePair",
     "undefined",
 ]

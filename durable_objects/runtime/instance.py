@@ -15,6 +15,7 @@ from .errors import DurableObjectAbort, DurableObjectError, across_boundary, res
 from .gate import MAX_DEPTH, Gate, Section, SectionResult
 from .ids import DurableObjectId
 from .state import DurableObjectState
+from .websockets.end import SocketEnd
 
 if TYPE_CHECKING:
     from .namespace import DurableObjectNamespace
@@ -56,6 +57,7 @@ class Instance:
         self.bond = Bond()
         self.tasks: set[asyncio.Task[Any]] = set()
         self.answers: set[asyncio.Future[Any]] = set()
+        self.sockets: set[SocketEnd] = set()
         self.dead: BaseException | None = None
         self.object: Any = None
         self.state: DurableObjectState | None = None
@@ -144,6 +146,9 @@ class Instance:
             self._idle_timer.cancel()
             self._idle_timer = None
         self.gate.close()
+        for end in list(self.sockets):
+            end.abandon()
+        self.sockets.clear()
         for task in list(self.tasks):
             if task is not asyncio.current_task(self.loop):
                 task.cancel()
@@ -157,6 +162,7 @@ class Instance:
             return
         self.bond.error = answer or reset_error(error)
         self._end(error)
+        self.namespace.drop_sockets(self)
         answers, self.answers = self.answers, set()
         for waiting in answers:
             if not waiting.done():
@@ -327,6 +333,19 @@ class Instance:
             self._done()
 
         gates.start(self.gate, self, section, coroutine, self.loop).add_done_callback(ended)
+
+    # Sockets taken by `accept()`: they keep the instance in memory until they are closed (semantics 2.3).
+
+    def hold_socket(self, end: SocketEnd) -> None:
+        """An open socket begins to keep the instance."""
+        self.sockets.add(end)
+        self.active += 1
+
+    def drop_socket(self, end: SocketEnd) -> None:
+        """The peer of a socket has closed."""
+        if end in self.sockets:
+            self.sockets.discard(end)
+            self._done()
 
     # Alarms.
 

@@ -17,6 +17,8 @@ from .ids import DurableObjectId, IdFactory, visible_name
 from .instance import Bond, Instance
 from .javascript import text_of
 from .rpc import NOT_RPC, RpcMember, RpcPromise, Stub, _sender, copy_across, reach
+from .web import Response
+from .websockets import RESTARTED, HibernationManager, WebSocket
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -58,6 +60,7 @@ class DurableObjectNamespace:
         self.present: Callable[[Any], Any] = _as_it_is
         self.live: dict[str, Instance] = {}
         self.names: dict[str, str] = {}
+        self.sockets: dict[str, HibernationManager] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
         self._images: dict[str, bytes] = {}
         self.bookmark_images: dict[str, BookmarkImages] = {}
@@ -157,6 +160,23 @@ class DurableObjectNamespace:
         if instance.evictable and self.live.get(str(instance.id)) is instance:
             instance.stop()
             self.forget(instance)
+            manager = self.sockets.get(str(instance.id))
+            if manager is not None:
+                manager.hibernate()
+
+    def socket_manager(self, instance: Instance) -> HibernationManager:
+        """Returns what keeps the object's hibernating sockets, made at first use."""
+        key = str(instance.id)
+        found = self.sockets.get(key)
+        if found is None:
+            found = self.sockets[key] = HibernationManager(self, instance.id)
+        return found
+
+    def drop_sockets(self, instance: Instance) -> None:
+        """A reset object loses its hibernating sockets: their clients see 1006 (semantics 2.6)."""
+        manager = self.sockets.pop(str(instance.id), None)
+        if manager is not None:
+            manager.drop()
 
     def _close(self, instance: Instance) -> None:
         key = str(instance.id)
@@ -184,6 +204,8 @@ class DurableObjectNamespace:
                 self.forget(instance)
         while self._closing:
             await asyncio.wait(list(self._closing.values()))
+        while self.sockets:
+            self.sockets.popitem()[1].drop(RESTARTED)
         await self.alarms.close()
 
     # Alarms, for the scheduler.
@@ -223,6 +245,14 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
+def _hand_over(answer: Any) -> Any:
+    # The socket of an answer changes hands: the object's own side of it is used up.
+    message = getattr(answer, "message", answer)
+    if isinstance(message, Response) and isinstance(message.web_socket, WebSocket):
+        message.web_socket = message.web_socket._handed_over()
+    return answer
+
+
 class DurableObjectStub(Stub):
     """Calls one object: `await stub.method(...)`, `await stub.fetch(...)`, `await stub.property`."""
 
@@ -257,7 +287,7 @@ class DurableObjectStub(Stub):
                 failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 failed.set_exception(self._bond.error)
                 return failed
-            instance = self._namespace.instance(self._id)
+            instance = self._namespace.runtime.placement.reach(self._namespace, self._id)
             self._bond = instance.bond
             return instance.event(make_handler(instance), lambda value: finish(instance, value))
 
@@ -301,7 +331,7 @@ class DurableObjectStub(Stub):
             if not done.cancelled() and (error := done.exception()) is not None:
                 error.remote = True  # type: ignore[attr-defined]
 
-        promise = self._deliver(make_handler, lambda instance, value: value)
+        promise = self._deliver(make_handler, lambda instance, value: _hand_over(value))
         promise._future.add_done_callback(flag_reset)
         return promise
 

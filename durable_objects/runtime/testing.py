@@ -104,6 +104,40 @@ async def settle(rounds: int = _SETTLE_ROUNDS) -> None:
         await asyncio.sleep(0)
 
 
+class SocketClient:
+    """The client's side of a socket that an object or a Worker opened: what it received, in order.
+
+    `received` holds text, bytes, and `CloseEvent`s. The client answers a Close frame, as browsers do.
+    """
+
+    def __init__(self, response: Any) -> None:
+        self.status: int = response.status
+        self.received: list[Any] = []
+        self.socket: Any = response.web_socket
+        if self.socket is not None:
+            self.socket.addEventListener("message", lambda event: self.received.append(event.data))
+            self.socket.addEventListener("close", self.received.append)
+            self.socket.accept()
+
+    @classmethod
+    async def connect(cls, target: Any, url: str = "https://test/", **options: Any) -> "SocketClient":
+        """Asks `target` (a stub, or anything with `fetch`) for a socket and accepts what it returns."""
+        headers = {"Upgrade": "websocket", **options.pop("headers", {})}
+        return cls(await target.fetch(url, headers=headers, **options))
+
+    def send(self, message: str | bytes) -> None:
+        """Sends text or bytes."""
+        self.socket.send(message)
+
+    def close(self, code: int | None = 1000, reason: str | None = None) -> None:
+        """Sends a Close frame."""
+        self.socket.close(code, reason)
+
+    def vanish(self) -> None:
+        """Goes away without a Close frame, as a client whose network is lost."""
+        self.socket._end.abandon()
+
+
 class ControlledLog:
     """A commit log whose syncs can be held back, made to fail, or lost.
 
@@ -185,4 +219,4 @@ def memory_runtime(
     return Runtime(None, clock=clock or ManualClock(), settings=settings, rng=random.Random(seed), log=log)
 
 
-__all__ = ["ControlledLog", "ManualClock", "memory_runtime", "settle"]
+__all__ = ["ControlledLog", "ManualClock", "SocketClient", "memory_runtime", "settle"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage.durable_objects.runtime import Runtime
-from moorage.durable_objects.runtime.testing import ManualClock, settle
+from moorage.durable_objects.runtime.testing import ManualClock, SocketClient, settle
 
 from .do_rules import RULES, UNAVAILABLE, Difference
 from .do_subject import CLASSES, Shared
@@ -40,6 +40,7 @@ class Harness:
         self.remembered: dict[str, Any] = self.shared.variables
         self.spawned: dict[str, asyncio.Task[Any]] = {}
         self.ids: dict[str, Any] = {}
+        self.clients: dict[str, SocketClient] = {}
 
     async def replay(self) -> list[Any]:
         await self.runtime.start()
@@ -67,6 +68,8 @@ class Harness:
             return {"log": [text for _, text in self.shared.logs.get(self.key(step["log"]), [])]}
         if "run" in step:
             return await self.clock.run_until(self.call(step))
+        if "ws" in step:
+            return await self.web_socket(step)
         if "rpc" in step or "rpcError" in step:
             return await self.clock.run_until(self.outcome(self.remote(step), step))
         if "ns" in step or "obj" in step:
@@ -78,6 +81,41 @@ class Harness:
             member = getattr(self.namespace, step["nstype"], None)
             return {"ok": "undefined" if member is None else "function"}
         raise JavaScriptOnly(f"step {sorted(step)}")
+
+    async def web_socket(self, step: dict[str, Any]) -> Any:
+        if "open" in step:
+            opening = SocketClient.connect(self.stub(step), f"https://do{step['open']}")
+            try:
+                client = await self.clock.run_until(opening)
+            except Exception as error:
+                return {"err": flags(error)}
+            self.clients[step["ws"]] = client
+            return {"ok": {"status": client.status}}
+        client = self.clients[step["ws"]]
+        if "send" in step:
+            client.send(decode(step["send"], self.remembered, self.clock))
+            return {"ok": "sent"}
+        if "close" in step:
+            client.close(*step["close"])
+            return {"ok": "closing"}
+        received = await self.receive(client, step["recv"], step.get("wait", 1500))
+        return {"received": [_event(item) for item in received]}
+
+    async def receive(self, client: SocketClient, count: int, wait: int) -> list[Any]:
+        """At most `count` events, as soon as they are there; what is there after `wait` ms otherwise."""
+        end = self.clock.now() + wait
+        while len(client.received) < count:
+            for _ in range(200):
+                await asyncio.sleep(0)
+                if len(client.received) >= count:
+                    break
+            else:
+                due = self.clock.next_timer()
+                if self.clock.now() >= end:
+                    break
+                await self.clock.advance(min(end, end if due is None else due) - self.clock.now())
+        taken, client.received[:] = client.received[:count], client.received[count:]
+        return taken
 
     def key(self, name: str) -> str:
         return self.ids.get(name) or str(self.namespace.idFromName(f"{self.shared.case}/{name}"))
@@ -174,6 +212,12 @@ def describe(error: BaseException) -> dict[str, Any]:
         "extra": getattr(error, "extra", None),
         "code": getattr(error, "code", None),
     }
+
+
+def _event(item: Any) -> dict[str, Any]:
+    if isinstance(item, str | bytes):
+        return {"message": fold(item)}
+    return {"close": [item.code, item.reason, item.wasClean]}
 
 
 async def _stream_text(value: Any) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 
 from moorage.durable_objects.runtime import DurableObject, RpcTarget, undefined
 from moorage.durable_objects.runtime.outgoing import outgoing
+from moorage.durable_objects.runtime.web import Response
 
+from .do_sockets import WebSocketMixin
 from .do_values import Custom, JavaScriptOnly, MyError, decode, drain, flags, fold, ordered
 
 ERRORS: dict[str, type[Exception]] = {"Error": Exception, "TypeError": TypeError, "RangeError": ValueError}
@@ -68,6 +70,7 @@ class SubjectMixin:
         self._cursors: dict[str, Any] = {}
         self.visible = "own property"
         self.vars = {"x": 1}
+        self.replies_to_close = False
         shared = self.env
         shared.instances[self._key] = shared.instances.get(self._key, 0) + 1
         shared.log(self._key, "constructor")
@@ -394,14 +397,14 @@ def _read(cursor: Any, how: str) -> dict[str, Any]:
 
 
 async def _fetch(subject: Any, request: Any) -> Any:
-    from moorage.durable_objects.runtime.web import Response
-
+    if request.fields.get("upgrade") == "websocket":
+        return subject._open_socket(request.url)
     program = json.loads(await request.text())
     results = await subject._program(program)
     return Response(json.dumps(results))
 
 
-class Subject(SubjectMixin, DurableObject):
+class Subject(SubjectMixin, WebSocketMixin, DurableObject):
     """SQLite-backed, with everything."""
 
     def __init__(self, ctx: Any, env: Shared) -> None:
@@ -450,8 +453,6 @@ class Subject(SubjectMixin, DurableObject):
         return Custom({"a": 1})
 
     def giveStream(self) -> Any:
-        from moorage.durable_objects.runtime.web import Response
-
         return Response("streamed").body
 
     async def generate(self) -> Any:

@@ -30,7 +30,9 @@ class State(enum.IntEnum):
 
 
 class Consumer(Protocol):
-    """Whoever takes the frames that arrive at an end."""
+    """Whoever takes the frames that arrive at an end, on `loop`."""
+
+    loop: asyncio.AbstractEventLoop
 
     def ready(self, end: "SocketEnd") -> None:
         """Frames wait in the inbox of `end`. Must not block; called once for every frame."""
