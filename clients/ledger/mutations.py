@@ -7,12 +7,14 @@ mutation: what may have happened is never reported as `mutation: false`.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from moorage.protocols.ledger.canonical import Json
 from moorage.protocols.ledger.events import Event
+from moorage.protocols.ledger.inputs import EventOptions, ReceiptOptions
 from moorage.protocols.ledger.refusals import LedgerRefusal
 from moorage.protocols.ledger.vocabulary import Status
 
@@ -61,38 +63,61 @@ class Mutation:
         return self._attributes
 
 
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """What the two receipts of a write have in common. `options` may hold the attempt's `phase_seq` and parent."""
+
+    phase: str
+    identity: Json
+    idempotency_identity: Json
+    component: str
+    subject: Mapping[str, Any]
+    options: ReceiptOptions
+
+
 class MutationContext(AbstractContextManager[Mutation]):
-    """`with recorder.mutation(…) as write:` around one request.
+    """What `Recorder.mutation` returns: records the attempt on entry and its outcome on exit."""
 
-    Options: `phase`, `identity` (different for every try), `idempotency_identity` (the same for every try),
-    `component`, `subject`, and the other options of `record_phase_event`; `dispatch=True` for a workflow dispatch;
-    `rejected_on`, exception classes that mean that nothing was written. Any other exception means unknown.
-    Exceptions go on to the caller.
-    """
-
-    def __init__(self, recorder: "Recorder", options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, recorder: "Recorder", receipts: Receipts, word: str, rejected_on: tuple[type[BaseException], ...]
+    ) -> None:
         self._recorder = recorder
-        self._options = dict(options)
-        self._rejected_on: tuple[type[BaseException], ...] = tuple(self._options.pop("rejected_on", ()))
-        self._word = "dispatch" if self._options.pop("dispatch", False) else "mutation"
-        self._seq: int = self._options.pop("phase_seq", 1)
-        self._parent: str | None = self._options.pop("parent_event_id", None)
-        self._attributes: dict[str, Any] = dict(self._options.pop("attributes", None) or {})
-        self._identity: Json = self._options.pop("identity")
-        if "idempotency_identity" not in self._options:
-            raise LedgerRefusal("missing-idempotency", "a mutation names its outside effect", "idempotency_identity")
+        self._receipts = receipts
+        self._word = word
+        self._rejected_on = rejected_on
         self._mutation: Mutation | None = None
 
+    def _record(
+        self, stage: str, status: Status, parent: str | None, *, mutation: bool, seq: int, attributes: dict[str, Any]
+    ) -> Event | None:
+        given = self._receipts
+        options: EventOptions = {
+            **given.options,
+            "phase_seq": seq,
+            "parent_event_id": parent,
+            "idempotency_identity": given.idempotency_identity,
+            "attributes": {**given.options.get("attributes", {}), **attributes},
+        }
+        return self._recorder.record_phase_event(
+            phase=given.phase,
+            status=status,
+            identity={"receipt": stage, "identity": given.identity},
+            component=given.component,
+            subject=given.subject,
+            retryable=stage == "outcome" and not mutation,
+            mutation=mutation,
+            **options,
+        )
+
     def __enter__(self) -> Mutation:
-        attempt = self._recorder.record_phase_event(
-            **self._options,
-            status=Status.started,
-            identity={"receipt": "attempted", "identity": self._identity},
-            retryable=False,
+        options = self._receipts.options
+        attempt = self._record(
+            "attempted",
+            Status.started,
+            options.get("parent_event_id"),
             mutation=True,
-            phase_seq=self._seq,
-            parent_event_id=self._parent,
-            attributes={**self._attributes, "completion_reason": f"{self._word}_attempted"},
+            seq=options.get("phase_seq", 1),
+            attributes={"completion_reason": f"{self._word}_attempted"},
         )
         self._mutation = Mutation(attempt)
         return self._mutation
@@ -113,17 +138,11 @@ class MutationContext(AbstractContextManager[Mutation]):
         assert outcome is not None
         if outcome is not Outcome.rejected:
             self._recorder.mutated = True
-        mutation.recorded = self._recorder.record_phase_event(
-            **self._options,
-            status=Status.completed if outcome is Outcome.accepted else Status.failed,
-            identity={"receipt": "outcome", "identity": self._identity},
-            retryable=outcome is Outcome.rejected,
+        mutation.recorded = self._record(
+            "outcome",
+            Status.completed if outcome is Outcome.accepted else Status.failed,
+            None if mutation.attempt is None else mutation.attempt.event_id,
             mutation=outcome is not Outcome.rejected,
-            phase_seq=self._seq + 1,
-            parent_event_id=None if mutation.attempt is None else mutation.attempt.event_id,
-            attributes={
-                **self._attributes,
-                **mutation.attributes,
-                "completion_reason": f"{self._word}_{outcome}",
-            },
+            seq=self._receipts.options.get("phase_seq", 1) + 1,
+            attributes={**mutation.attributes, "completion_reason": f"{self._word}_{outcome}"},
         )

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from moorage.protocols.ledger.canonical import Json
 from moorage.protocols.ledger.events import Event, build_event
 from moorage.protocols.ledger.identity import attempt_id, event_key, idempotency_key, operation_id
-from moorage.protocols.ledger.inputs import Action, Evidence, Learning, Privacy, Subject
+from moorage.protocols.ledger.inputs import Action, EventOptions, Evidence, Learning, Privacy, ReceiptOptions, Subject
 from moorage.protocols.ledger.markers import PRODUCER_LOCK
 from moorage.protocols.ledger.parts import producer_record
 from moorage.protocols.ledger.producers import is_enabled, partition_date, workflow_producer
@@ -20,7 +20,7 @@ from moorage.protocols.ledger.vocabulary import PHASE_TYPES, REASONS, STATUSES
 
 from .files import TrustedRoot
 from .locks import Waiting, held_lock
-from .mutations import Mutation, MutationContext
+from .mutations import Mutation, MutationContext, Receipts
 from .spool import has_event, lock_path, read_seal, write_event, write_marker
 
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
@@ -162,7 +162,7 @@ class Recorder:
         retryable: bool,
         mutation: bool,
         reason_code: str | None = None,
-        **options: Any,
+        **options: Unpack[EventOptions],
     ) -> Event | None:
         """Records a transition of a phase: scope, type and action name are the phase.
 
@@ -206,9 +206,28 @@ class Recorder:
             self._projections.submit(self, stored)
         return stored
 
-    def mutation(self, **options: Any) -> AbstractContextManager[Mutation]:
-        """Surrounds one outside write with durable receipts; see `mutations.MutationContext`."""
-        return MutationContext(self, options)
+    def mutation(
+        self,
+        *,
+        phase: str,
+        identity: Json,
+        idempotency_identity: Json = UNSET,
+        component: str,
+        subject: Subject | Mapping[str, Any],
+        dispatch: bool = False,
+        rejected_on: tuple[type[BaseException], ...] = (),
+        **options: Unpack[ReceiptOptions],
+    ) -> AbstractContextManager[Mutation]:
+        """Surrounds one outside write with durable receipts: `with recorder.mutation(…) as write:`.
+
+        `identity` differs for every try, `idempotency_identity` names the effect and is the same for all of them.
+        `dispatch` is for a workflow dispatch. An exception of `rejected_on` means that nothing was written, any other
+        that the outcome is unknown; both go on to the caller. Raises missing-idempotency.
+        """
+        if idempotency_identity is UNSET:
+            raise LedgerRefusal("missing-idempotency", "a mutation names its outside effect", "idempotency_identity")
+        receipts = Receipts(phase, identity, idempotency_identity, component, plain(subject), options)
+        return MutationContext(self, receipts, "dispatch" if dispatch else "mutation", rejected_on)
 
     def producer(self, component: str) -> dict[str, Any]:
         """The stored producer object of this run and component."""

@@ -1,6 +1,7 @@
 """Shapes of what callers give when they record an event: the camelCase members of spec action-ledger 3."""
 
-from typing import Literal, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Subject(TypedDict):
@@ -50,3 +51,24 @@ class Privacy(TypedDict):
     classification: Literal["public", "internal"]
     redactionVersion: str
     fieldsDropped: list[str]
+
+
+class ReceiptOptions(TypedDict, total=False):
+    """What may be given beside the essentials of a write. Identities are JSON trees; times are source timestamps."""
+
+    operation: str
+    operation_identity: Any
+    attempt_identity: Any
+    parent_event_id: str | None
+    phase_seq: int
+    learning: Learning | Mapping[str, Any]
+    evidence: Sequence[Evidence | Mapping[str, Any]]
+    attributes: Mapping[str, Any]
+    privacy: Privacy | Mapping[str, Any]
+    occurred_at: str
+
+
+class EventOptions(ReceiptOptions, total=False):
+    """What may be given beside the essentials of an event."""
+
+    idempotency_identity: Any

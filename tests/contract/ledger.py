@@ -1,7 +1,6 @@
 """Plays the recorded ledger cases against Moorage's ledger: `run(folder, areas)`.
 
-Refusal is binding, its class is advice (spec action-ledger 18): a case that is refused with another class passes, and
-its `detail` names both.
+Refusal is binding, its class is advice (spec action-ledger 18): a case that is refused with another class passes.
 """
 
 import json
@@ -27,8 +26,8 @@ def play(area: str, case: Case) -> CaseResult:
     """Runs one case."""
     try:
         AREAS[area](case)
-    except ledger_rules.OtherClass as other:
-        return CaseResult("ledger", area, case["id"], "passed", str(other))
+    except ledger_rules.OtherClass:
+        pass
     except Exception as failure:  # whatever goes wrong is this case's failure, and the next one is played
         return CaseResult("ledger", area, case["id"], "failed", f"{type(failure).__name__}: {failure}"[:2000])
     return CaseResult("ledger", area, case["id"], "passed")

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from moorage.protocols.ledger.vocabulary import Phase, Reason, Status, SubjectKi
 
 from .support import ENVIRONMENT, ISSUE, NOW_MS, Crash, real, record_item, recorder_in, tree
 
-WRITE = {
+WRITE: dict[str, Any] = {
     "phase": Phase.apply_action,
     "identity": {"write": 1},
     "idempotency_identity": {"number": 42, "write": "close"},
