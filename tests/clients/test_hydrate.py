@@ -158,7 +158,9 @@ async def test_a_snapshot_with_wrong_contents_is_healed(world: World, tmp_path: 
     assert read_tree(tmp_path / "state") == world.tree
 
 
-@pytest.mark.parametrize("archive", [b"no archive at all", gzip.compress(b"no tar"), b""])
+@pytest.mark.parametrize(
+    "archive", [b"no archive at all", gzip.compress(b"no tar", mtime=0), b""], ids=["text", "no tar", "empty"]
+)
 async def test_a_snapshot_that_cannot_be_read_gives_way_to_the_journal(
     world: World, tmp_path: Path, archive: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
