@@ -1,5 +1,6 @@
 """Which events a reader wants."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ def parse_subject(text: str) -> dict[str, Any]:
     """Conditions of `owner/name`, `owner/name#number` or `owner/name:kind[:subject id]`."""
     repository, hash_sign, number = text.partition("#")
     if hash_sign:
-        if not (number.isascii() and number.isdigit()):
+        if not re.fullmatch("[1-9][0-9]{0,15}", number):
             raise LedgerRefusal("positive-integer", "must be owner/name#number", "subject")
         return {"repository": repository_text(repository, "subject"), "number": int(number)}
     repository, colon, rest = text.partition(":")
