@@ -56,7 +56,7 @@ class Environment:
         """The queue. Raises `Refused("no-database")` when there is none in the folder."""
         if self.backend is not None:
             return self.backend(self)
-        return RemoteBackend(self) if self.remote is not None else LocalBackend(self)
+        return RemoteBackend(self.shared()) if self.remote is not None else LocalBackend(self)
 
     def local(self, *, create: bool = False) -> LocalQueue:
         """The folder's queue, whatever the remote."""
@@ -146,8 +146,8 @@ class LocalBackend:
 class RemoteBackend:
     """A shared queue."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._queue = environment.shared()
+    def __init__(self, queue: RemoteQueue) -> None:
+        self._queue = queue
 
     def call(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Runs a verb."""

@@ -126,6 +126,13 @@ class RemoteQueue:
         The shared queue keeps the bodies: what it renders is what was pushed last. `progress` is told how many
         targets of how many are there.
         """
+        counts = self.push_extensions(folder)
+        if FilePresence(folder).state() != "absent":
+            self.call("agent", {"version": AGENT_VERSION})
+        return {**counts, **self.push_targets(folder, progress)}
+
+    def push_extensions(self, folder: JobsFolder) -> dict[str, Any]:
+        """Replaces extensions, skills and settings by those of the project."""
         entries = [
             {
                 "manifest": json.loads(file.read_bytes()),
@@ -139,8 +146,10 @@ class RemoteQueue:
             for skill in FileExtensions(folder).skills()
         }
         self.call("install", {"extensions": entries, "skills": skills, "config": dict(folder.config())})
-        if FilePresence(folder).state() != "absent":
-            self.call("agent", {"version": AGENT_VERSION})
+        return {"extensions": len(entries), "skills": len(skills)}
+
+    def push_targets(self, folder: JobsFolder, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+        """Replaces the targets by the project's files as they are now, and says what is wrong with any of them."""
         problems: list[str] = []
         targets = [
             {
@@ -158,7 +167,7 @@ class RemoteQueue:
             self.call("targets", {"targets": targets[start : start + TARGETS_AT_ONCE], "replace": start == 0})
             if progress is not None:
                 progress(min(start + TARGETS_AT_ONCE, len(targets)), len(targets))
-        return {"extensions": len(entries), "skills": len(skills), "targets": len(targets), "problems": problems}
+        return {"targets": len(targets), "problems": problems}
 
 
 def parse_stream(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None]]:

@@ -198,9 +198,9 @@ def play_step(world: World, bindings: Bindings, step: dict[str, Any]) -> None:
         check_tables(bindings, expect["db"], before, after)
 
 
-def play(sequence: dict[str, Any], fixture: dict[str, Any], root: Path) -> None:
-    """Runs a whole sequence in the fresh folder `root`. Raises Mismatch naming the step."""
-    world, bindings = World(root, fixture), Bindings()
+def play(sequence: dict[str, Any], fixture: dict[str, Any], root: Path, world: World | None = None) -> None:
+    """Runs a whole sequence in the fresh folder `root`, or in a fresh `world`. Raises Mismatch naming the step."""
+    world, bindings = world or World(root, fixture), Bindings()
     for number, step in enumerate(sequence["steps"], 1):
         try:
             play_step(world, bindings, step)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -172,6 +172,9 @@ class World:
 
         return Ambient(now=lambda: self.now + int(self.waited * 1000), monotonic=lambda: self.waited, sleep=sleep)
 
+    backend: ClassVar[Any] = None
+    """What the command opens in place of the folder's queue; None for that."""
+
     def run(self, argv: list[str], stdin: str | None = None) -> Done:
         out, err = io.StringIO(), io.StringIO()
         environment = Environment(
@@ -182,6 +185,7 @@ class World:
             stdout=out,
             stderr=err,
             interactive=lambda: False,
+            backend=self.backend,
         )
         return Done(invoke(command, argv, environment), out.getvalue(), err.getvalue())
 

@@ -8,7 +8,7 @@ import pytest
 
 from moorage.protocols.jobs.errors import REFUSALS
 
-from . import jobs, jobs_sequences
+from . import jobs, jobs_sequences, jobs_shared
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "jobs"
 FIXTURE = json.loads((FOLDER / "fixture.json").read_text())
@@ -35,6 +35,19 @@ def test_table(table: str, case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("sequence", SEQUENCES)
 def test_sequence(sequence: dict[str, Any], tmp_path: Path) -> None:
     jobs_sequences.play(sequence, FIXTURE, tmp_path)
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_sequence_on_a_shared_queue(sequence: dict[str, Any], tmp_path: Path) -> None:
+    world = jobs_shared.SharedWorld(tmp_path, FIXTURE)
+    try:
+        if sequence["id"] in jobs_shared.DIFFERENT:
+            with pytest.raises(jobs_sequences.Mismatch):
+                jobs_sequences.play(sequence, FIXTURE, tmp_path, world)
+        else:
+            jobs_sequences.play(sequence, FIXTURE, tmp_path, world)
+    finally:
+        world.close()
 
 
 def test_every_recorded_file_is_played() -> None:
