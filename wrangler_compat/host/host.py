@@ -1,5 +1,6 @@
 """One process's Workers: loads them, builds their `env`, and delivers events to them."""
 
+import inspect
 import logging
 import os
 import sys
@@ -33,6 +34,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 # A flag of ours: values of storage and of calls are plain dicts, lists and bytes, without `.to_py()` and the like.
 PLAIN_VALUES: Final = "moorage_plain_values"
+# A function of ours in a Worker's main module: called once with `env`, before the first request.
+STARTED: Final = "moorage_started"
 # From this compatibility date on `deleteAll()` deletes the alarm too (semantics 8.9).
 DELETE_ALL_DATE: Final = "2026-02-24"
 
@@ -190,6 +193,12 @@ class Host:
             namespace.drive = switching.wrap
             if PLAIN_VALUES not in worker.config.compatibility_flags:
                 namespace.present = to_platform
+        started = getattr(worker.module, STARTED, None)
+        if callable(started):
+            with running(worker.context):
+                value = started(env)
+                if inspect.isawaitable(value):
+                    await value
 
     def more_bindings(self, worker: Worker) -> Mapping[str, Any]:
         """Bindings of further kinds: the seam for service bindings and the like."""
