@@ -3,7 +3,6 @@
 The object runs in the real runtime, in a loop of its own thread; only HTTP is left out between client and object.
 """
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,7 +89,7 @@ class SharedWorld(World):
         self._loop.run(self._runtime.close())
         self._loop.close()
 
-    def backend(self, environment: Environment) -> Backend:  # type: ignore[override]
+    def backend(self, environment: Environment) -> Backend:
         self._clock._now = self.now
         return RemoteBackend(self._queue)
 
@@ -113,7 +112,7 @@ class SharedWorld(World):
 
     def tables(self) -> dict[str, dict[tuple[Any, ...], Row]]:
         async def dump() -> list[list[Row]]:
-            return await asyncio.gather(*(self._stub.dump(table) for table, _ in TABLES.values()))
+            return [await self._stub.dump(table) for table, _ in TABLES.values()]
 
         found = self._loop.run(dump())
         return {
