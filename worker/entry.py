@@ -21,4 +21,18 @@ class Default(WorkerEntrypoint):
         return await asgi.fetch(app, request, self.env)
 
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "SweepState", "app", "test_store"]
+def moorage_started(env: Any) -> None:
+    """Called by the host once, before the first request: warns of what an operator should know about the settings."""
+    app.settings(env)
+
+
+__all__ = [
+    "Default",
+    "ExactReviewQueue",
+    "GithubEtagCache",
+    "JobQueue",
+    "SweepState",
+    "app",
+    "moorage_started",
+    "test_store",
+]

@@ -204,6 +204,22 @@ async def test_saving_a_file_reloads(serve: Make, tmp_path: Path) -> None:
         watching.cancel()
 
 
+@pytest.mark.parametrize("definition", ["def", "async def"])
+async def test_a_worker_is_told_once_that_it_starts(serve: Make, tmp_path: Path, definition: str) -> None:
+    started = f"""
+{definition} moorage_started(env):
+    with open({str(tmp_path / "said")!r}, "a") as file:
+        print(env.GREETING, file=file)
+"""
+    lay(tmp_path, ENTRY + started)
+    serving = await serve(mode="dev")
+    assert (tmp_path / "said").read_text() == "hello\n"
+    await get(serving, "/")
+    assert (tmp_path / "said").read_text() == "hello\n"
+    await serving.host.reload()
+    assert (tmp_path / "said").read_text() == "hello\n" * 2
+
+
 async def test_admin_port(serve: Make, tmp_path: Path) -> None:
     lay(tmp_path)
     serving = await serve(admin_port=0)

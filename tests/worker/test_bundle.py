@@ -5,6 +5,8 @@ import tomllib
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 from moorage.wrangler_compat.config import load
 
 BUNDLE = Path(__file__).parents[2] / "worker" / "bundle"
@@ -35,7 +37,18 @@ def test_entry_exports_the_bound_classes() -> None:
 
 def test_entry_stays_small() -> None:
     lines = [line for line in (BUNDLE / "entry.py").read_text().splitlines() if line and not line.startswith('"""')]
-    assert len(lines) <= 12
+    assert len(lines) <= 24
+
+
+def test_settings_are_read_before_the_first_request(caplog: pytest.LogCaptureFixture) -> None:
+    from types import SimpleNamespace
+
+    from moorage.worker.bundle.entry import moorage_started
+
+    moorage_started(SimpleNamespace(CLAWSWEEPER_WEBHOOK_SECRET="s", EXACT_REVIEW_OPERATOR_SECRET=""))
+    said = " ".join(record.getMessage() for record in caplog.records)
+    assert "signature version 1 is accepted" in said
+    assert "EXACT_REVIEW_OPERATOR_SECRET is not set" in said
 
 
 def test_files_are_package_data() -> None:

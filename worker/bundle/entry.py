@@ -6,7 +6,16 @@ from moorage.worker.entry import (
     GithubEtagCache,
     JobQueue,
     SweepState,
+    moorage_started,
     test_store,
 )
 
-__all__ = ["Default", "ExactReviewQueue", "GithubEtagCache", "JobQueue", "SweepState", "test_store"]
+__all__ = [
+    "Default",
+    "ExactReviewQueue",
+    "GithubEtagCache",
+    "JobQueue",
+    "SweepState",
+    "moorage_started",
+    "test_store",
+]
