@@ -6,9 +6,11 @@ different sets one is refused before it wrote anything that counts. Payloads fol
 come last, and readers see nothing before. A publication that was cut off is finished by running it again.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from moorage.protocols.ledger.batch import Batch
 from moorage.protocols.ledger.bindings import MAX_BINDING_BYTES, Binding
@@ -21,9 +23,12 @@ from .files import Entry, TrustedRoot
 from .importer import EMPTY, ImportResult, check_history, load_batch
 from .shard_files import replaces_nothing
 
+# Requests at once for the bindings of events, one each; everything else goes in order.
+PARALLEL: Final = 8
+
 
 class BlobStore(Protocol):
-    """The Worker's blobs, as publication needs them. Paths lie below `ledger/v1/`."""
+    """The Worker's blobs, as publication needs them. Paths lie below `ledger/v1/`; threads may share it."""
 
     def put(self, path: str, data: bytes) -> bool:
         """Stores an object once; whether this call made it. Raises LedgerConflict when other bytes are there."""
@@ -121,9 +126,12 @@ def _check_payload(store: BlobStore, shard: Shard) -> None:
         raise LedgerConflict("import-conflict", "already holds different events", f"r2:{shard.path}")
 
 
-def _arbiter_first(binding: Binding) -> tuple[int, str]:
-    kinds = ("/shard-sets/", "/producer-runs/", "/events/")
-    return next(at for at, kind in enumerate(kinds) if kind in binding.path), binding.path
+def _arbiter_first(binding: Binding) -> tuple[bool, str]:
+    return "/shard-sets/" not in binding.path, binding.path
+
+
+def _paths(bindings: Sequence[Binding]) -> list[str]:
+    return [binding.path for binding in bindings]
 
 
 def publish_batch(
@@ -136,19 +144,31 @@ def publish_batch(
     """
     read = _reader(store)
     total, done = len(batch.reservations) + 2 * len(batch.shards) + len(batch.completions), 0
+    counting = threading.Lock()
 
     def advance() -> None:
         nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
+        with counting:
+            done += 1
+            if progress is not None:
+                progress(done, total)
 
-    check_history(read, batch)
-    for binding in sorted(batch.reservations, key=_arbiter_first):
+    def reserve(binding: Binding) -> None:
         _put_binding(store, binding)
         advance()
+
+    events = [binding for binding in batch.reservations if "/events/" in binding.path]
+    others = [binding for binding in batch.reservations if "/events/" not in binding.path]
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        stored = dict(zip(_paths(events), pool.map(read, _paths(events)), strict=True))
+        check_history(lambda path: stored[path] if path in stored else read(path), batch)
+        for binding in sorted(others, key=_arbiter_first):
+            reserve(binding)
+        for _ in pool.map(reserve, events):
+            pass
     # Once more, now that the own edges are durable: of two publishers with opposing parents, the later one sees both.
-    check_history(read, batch)
+    own = {binding.path: binding.text for binding in events}
+    check_history(lambda path: own[path] if path in own else read(path), batch)
     created = 0
     for placed in batch.shards:
         created += _put_payload(store, placed.shard)
