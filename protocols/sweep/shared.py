@@ -162,8 +162,10 @@ def parse_body(body: type[B], text: str) -> B:
     """The body of a request; blank counts as `{}`. Raises BadBody."""
     try:
         value = _decoder.decode(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise BadBody(f"the body is not JSON: {error or 'nested too deeply'}") from None
+    except RecursionError:
+        raise BadBody("the body is nested too deeply") from None
+    except ValueError as error:
+        raise BadBody(f"the body is not JSON: {error}") from None
     try:
         return msgspec.convert(value, body)
     except msgspec.ValidationError as error:

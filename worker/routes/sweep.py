@@ -55,3 +55,11 @@ routes = [
     )
     for name, verb in VERBS.items()
 ]
+
+
+def describe() -> Any:
+    """What the OpenAPI document says about these routes."""
+    from ..openapi import Description
+    from .sweep_api import paths_and_schemas
+
+    return Description(*paths_and_schemas())
