@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from moorage.durable_objects.runtime.web import Request
+from moorage.durable_objects.runtime.web import Request, Response
 
 from . import metrics
 from .host import Host, Receive, Scope, Send
 from .settings import HostSettings
+from .sockets import refuse, upgrade_request
 from .testhooks import TestHooks
 
 _access = logging.getLogger("moorage.host.access")
@@ -102,13 +103,12 @@ class Application:
             elapsed = time.perf_counter() - started
             metrics.request(status, elapsed)
             if self._access_log:
-                _access.info(
-                    "%s %s %d",
-                    scope["method"],
-                    scope["path"],
-                    status,
-                    extra={"status": status, "duration_ms": round(elapsed * 1000, 3)},
-                )
+                self._log_access(scope["method"], scope["path"], status, elapsed)
+
+    def _log_access(self, method: str, path: str, status: int, elapsed: float) -> None:
+        if self._access_log:
+            extra = {"status": status, "duration_ms": round(elapsed * 1000, 3)}
+            _access.info("%s %s %d", method, path, status, extra=extra)
 
     def _explain(self, error: BaseException | None, code: str) -> dict[str, Any]:
         answer: dict[str, Any] = {"error": code}
@@ -118,8 +118,25 @@ class Application:
         return answer
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "websocket.close", "code": 1011, "reason": "this Worker does not take WebSockets"})
+        started = time.perf_counter()
+        host = self.host
+        status = 500
+        try:
+            if not host.workers:
+                status = 503
+                await refuse(_json(503, self._explain(host.failure, "worker_not_loaded")), scope, receive, send)
+                return
+            request = upgrade_request(scope, receive, send)
+            response = await host.fetch(host.workers[0], request)
+            status = response.status
+            metrics.request(status, time.perf_counter() - started)
+            self._log_access("GET", scope["path"], status, time.perf_counter() - started)
+            await host.couplings.answer(response, scope, receive, send)
+        except Exception as error:
+            _log.exception("WebSocket %s failed", scope["path"])
+            if status == 101:
+                raise  # the server closes the connection
+            await refuse(_json(500, self._explain(error, "internal_error")), scope, receive, send)
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
@@ -136,6 +153,12 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         return message
 
     return bounded
+
+
+def _json(status: int, value: Mapping[str, Any]) -> Response:
+    import msgspec
+
+    return Response(msgspec.json.encode(value), status, headers={"content-type": "application/json; charset=utf-8"})
 
 
 async def _answer(send: Send, status: int, value: Mapping[str, Any]) -> None:

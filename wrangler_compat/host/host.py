@@ -26,6 +26,7 @@ from .bindings import BindingError, Buckets, build_env, namespaces
 from .crons import Crons, ScheduledController
 from .migrate import apply
 from .settings import HostSettings
+from .sockets import Couplings
 from .statelock import StateLock
 
 Scope = MutableMapping[str, Any]
@@ -97,6 +98,7 @@ class Host:
         self.failure: BaseException | None = None
         state = settings.state
         self.buckets = Buckets(settings.r2, state, self.environ, now=self.clock.now)
+        self.couplings = Couplings(settings.socket_buffer)
         self._paths = list(sys.path)
         self._lock = StateLock(settings.state)
         self._locked = False
@@ -218,6 +220,7 @@ class Host:
         worker.crons.start()
 
     async def _stop(self) -> None:
+        self.couplings.restart()
         for worker in self.workers:
             if worker.crons is not None:
                 worker.crons.stop()

@@ -41,6 +41,10 @@ def _config(app: Any, settings: HostSettings) -> uvicorn.Config:
         log_config=None,
         backlog=BACKLOG,
         server_header=False,
+        ws_max_size=settings.socket_message,
+        ws_ping_interval=settings.socket_ping_seconds or None,
+        ws_ping_timeout=settings.socket_ping_seconds or None,
+        ws_per_message_deflate=settings.socket_deflate,
         proxy_headers=False,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )

@@ -28,6 +28,10 @@ SETTINGS: Final = (
     Setting("max_objects", 0, "objects", "objects open at once; 0: what the descriptor limit allows, at most 1,000"),
     Setting("sync_threads", 2, "threads", "threads that make commits durable"),
     Setting("max_body", 100 * 1024 * 1024, "bytes", "largest request body; more ends the request with 413"),
+    Setting("socket_message", 32 * 1024 * 1024, "bytes", "largest WebSocket message; more closes with 1009"),
+    Setting("socket_buffer", 16 * 1024 * 1024, "bytes", "what may wait for a slow WebSocket client; more cuts it"),
+    Setting("socket_ping_seconds", 20.0, "seconds", "time between WebSocket pings, and to answer one; 0 sends none"),
+    Setting("socket_deflate", False, "switch", "compress WebSocket messages; costs some 50 KB a connection"),
     Setting("drain_seconds", 30.0, "seconds", "how long a stop waits for requests that are running"),
     Setting("access_log", True, "switch", "log a line for every request"),
     Setting("durable", True, "switch", "answer writes once they are synced; off, a power cut loses answered writes"),
@@ -49,6 +53,10 @@ class HostSettings:
     max_objects: int = 0
     sync_threads: int = 2
     max_body: int = 100 * 1024 * 1024
+    socket_message: int = 32 * 1024 * 1024
+    socket_buffer: int = 16 * 1024 * 1024
+    socket_ping_seconds: float = 20.0
+    socket_deflate: bool = False
     drain_seconds: float = 30.0
     access_log: bool = True
     durable: bool = True

@@ -61,10 +61,14 @@ def _scope_of_url(request: Request, ws: bool) -> dict[str, Any]:
 async def fetch(app: Any, req: Any, env: Any, ctx: Any = None) -> Response:
     """Runs `app` for `req` (a `workers.Request` or a `js.Request`) and returns its Response.
 
+    The request of a server's WebSocket goes to `websocket()`.
+
     Raises what the application raises before it has started to answer, RuntimeError when it never answers, and
     `LifespanFailed` when its startup fails. An error behind that is logged and cuts the answer.
     """
     request = as_request(req)
+    if request.scope is not None and request.scope["type"] == "websocket":
+        return await websocket(app, request, env)
     state = await state_of(app)
     if request.asgi_send is not None and request.asgi_receive is not None and direct.goes_to_the_host():
         return await _straight(app, request, env, state)

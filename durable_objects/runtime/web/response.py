@@ -130,6 +130,11 @@ class Response(Message):
         return self._status
 
     @property
+    def webSocket(self) -> Any:
+        """The platform's spelling of `web_socket`."""
+        return self.web_socket
+
+    @property
     def status_text(self) -> str:
         return self._status_text or _PHRASES.get(self._status, "")
 
