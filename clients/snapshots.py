@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from moorage.protocols import snapshot_uploads as uploads
 from moorage.protocols import snapshots as rules
 from moorage.protocols.javascript import iso_time
 
@@ -149,7 +150,7 @@ class AsyncSnapshots:
             parts = await self._send_parts(archive, upload, progress)
             listed = [list(pair) for pair in identities]
             complete: dict[str, Any] = {**upload, "parts": parts}
-            if len(msgspec.json.encode(listed)) + 64 * 1024 < rules.MAX_UPLOAD_REQUEST_BYTES:
+            if len(msgspec.json.encode(listed)) + 64 * 1024 < uploads.MAX_UPLOAD_REQUEST_BYTES:
                 complete["identities"] = listed
             else:
                 for number, start_at in enumerate(range(0, len(listed), rules.MANIFEST_CHUNK), 1):

@@ -17,7 +17,8 @@ from .codehost.configured import configured_code_host
 from .cursors import CursorMethods, CursorStore
 from .queue.service import ReviewQueueMethods
 from .records import RecordMethods, Records
-from .snapshot_uploads import SnapshotUploadMethods, SnapshotUploads
+from .snapshot_upload_rows import SnapshotUploads
+from .snapshot_uploads import SnapshotUploadMethods
 from .snapshots import Snapshots
 from .state_writer import StateWriter, StateWriterMethods, terms_of
 from .store_calls import artifact_operations, call, intake_operations

@@ -10,6 +10,7 @@ import pytest
 
 from moorage.clients.errors import ConfigurationError, InvalidAnswer
 from moorage.clients.http import AsyncHttp
+from moorage.clients.record_answers import journal_page
 from moorage.clients.records import (
     AsyncRecords,
     Committed,
@@ -17,7 +18,6 @@ from moorage.clients.records import (
     Records,
     RevisionConflict,
     Written,
-    journal_page,
 )
 from moorage.protocols.records import SECTIONS, RecordId
 from tests.support.command_line import served_plane

@@ -11,6 +11,7 @@ from moorage.clients.errors import InvalidAnswer, RemoteError
 from moorage.clients.http import AsyncHttp
 from moorage.clients.records import AsyncRecords
 from moorage.clients.snapshots import AsyncSnapshots, SnapshotDiffers, Snapshots, snapshot_of
+from moorage.protocols import snapshot_uploads as uploads
 from moorage.protocols import snapshots as rules
 from moorage.protocols import ustar
 from tests.support.command_line import served_plane
@@ -123,7 +124,7 @@ async def test_identities_that_do_not_fit_are_staged(
     await world.records.put(SLUG, 7, {"items": b"one\n"})
     path, identities = archive_of(tmp_path, {f"items/{number}.md": b"one\n" for number in (7, 8, 9)})
     monkeypatch.setattr(rules, "MANIFEST_CHUNK", 2)
-    monkeypatch.setattr(rules, "MAX_UPLOAD_REQUEST_BYTES", 64 * 1024 + 30)
+    monkeypatch.setattr(uploads, "MAX_UPLOAD_REQUEST_BYTES", 64 * 1024 + 30)
 
     sent = await world.snapshots.upload(path, slug=SLUG, watermark=4, uncompressed_bytes=12, identities=identities)
 

@@ -16,6 +16,7 @@ import pytest
 from moorage.durable_objects.objects import snapshots as stores
 from moorage.durable_objects.objects.records import Records
 from moorage.protocols import snapshots as rules
+from moorage.protocols.snapshot_uploads import OPERATION_LIFETIME_MS
 from tests.objects.record_requests import commit_lot, tuple_write
 from tests.objects.sqlite_storage import Storage
 from tests.support.plane import Plane
@@ -250,7 +251,7 @@ async def test_what_an_expired_upload_left_is_removed_later() -> None:
         manifest = {"uploadId": upload_id, "partNumber": 1, "identities": [["items", "1"]]}
         await post(opened, "snapshots/upload/manifest", manifest)
         assert (await opened.bucket.list()).objects
-        await opened.advance(rules.OPERATION_LIFETIME_MS + 1)
+        await opened.advance(OPERATION_LIFETIME_MS + 1)
 
         assert not (await opened.bucket.list()).objects
 

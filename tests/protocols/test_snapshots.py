@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.protocols import snapshot_uploads as uploads
 from moorage.protocols import snapshots as rules
 from moorage.protocols import ustar
 from moorage.protocols.wire import WireError
@@ -67,7 +68,7 @@ def test_names_and_sizes_beyond_ustar_are_refused() -> None:
 @given(st.dictionaries(st.sampled_from([*START, "identityDigest", "operationId"]), SCALARS))
 def test_any_start_is_an_upload_or_refused(change: dict[str, object]) -> None:
     try:
-        start = rules.parse_start({**START, **change})
+        start = uploads.parse_start({**START, **change})
     except WireError:
         return
     sizes = [start.descriptor.part_size(number) for number in range(1, start.descriptor.part_count + 1)]
@@ -90,7 +91,7 @@ def test_any_start_is_an_upload_or_refused(change: dict[str, object]) -> None:
 )
 def test_faults_of_a_start_have_their_codes(change: dict[str, object], refusal: type[WireError]) -> None:
     with pytest.raises(refusal):
-        rules.parse_start({**START, **change})
+        uploads.parse_start({**START, **change})
 
 
 @given(st.integers(0, 250_000))
@@ -101,9 +102,9 @@ def test_staged_lists_hold_every_identity(files: int) -> None:
 
 
 def test_a_fingerprint_leaves_out_what_may_differ() -> None:
-    first = rules.parse_start({**START, "operationId": "o-1", "issuedAt": "2026-11-30T10:00:00Z"})
-    again = rules.parse_start({**START, "operationId": "o-1"})
-    other = rules.parse_start({**START, "operationId": "o-1", "fileCount": 2})
+    first = uploads.parse_start({**START, "operationId": "o-1", "issuedAt": "2026-11-30T10:00:00Z"})
+    again = uploads.parse_start({**START, "operationId": "o-1"})
+    other = uploads.parse_start({**START, "operationId": "o-1", "fileCount": 2})
 
     assert first.fingerprint == again.fingerprint != other.fingerprint
 
@@ -180,38 +181,38 @@ def test_a_registration_that_contradicts_itself_is_refused(change: dict[str, obj
 def test_a_request_is_fresh_for_an_hour(issued: object, good: bool) -> None:
     body = {"operation": "part", "issuedAt": issued}
     if good:
-        rules.check_request(body, "part", NOW)
+        uploads.check_request(body, "part", NOW)
     else:
         with pytest.raises(UploadRequestExpired):
-            rules.check_request(body, "part", NOW)
+            uploads.check_request(body, "part", NOW)
 
 
 @pytest.mark.parametrize("value", [None, "", 5, "x" * 257])
 def test_an_upload_id_is_a_text(value: object) -> None:
     with pytest.raises(InvalidSnapshotUploadId):
-        rules.parse_upload_id({"uploadId": value})
-    assert rules.parse_upload_id({"uploadId": "u"}) == "u"
+        uploads.parse_upload_id({"uploadId": value})
+    assert uploads.parse_upload_id({"uploadId": "u"}) == "u"
 
 
 @pytest.mark.parametrize("value", [None, 0, 3, "1", 1.5, True])
 def test_a_part_number_is_in_range(value: object) -> None:
     with pytest.raises(InvalidSnapshotPartNumber):
-        rules.parse_part_number({"partNumber": value}, 2)
-    assert rules.parse_part_number({"partNumber": 2.0}, 2) == 2
+        uploads.parse_part_number({"partNumber": value}, 2)
+    assert uploads.parse_part_number({"partNumber": 2.0}, 2) == 2
 
 
 def test_parts_are_listed_whole_and_in_order() -> None:
     parts = [{"partNumber": 1, "etag": "a"}, {"partNumber": 2, "etag": "b"}]
-    assert rules.parse_parts(parts, 2) == ["a", "b"]
+    assert uploads.parse_parts(parts, 2) == ["a", "b"]
     refused: list[object] = [parts[:1], parts[::-1], {}, [None, None], [{"partNumber": 1}, parts[1]]]
     for wrong in refused:
         with pytest.raises(InvalidSnapshotParts):
-            rules.parse_parts(wrong, 2)
-    rules.check_parts(["a", "b"], {1: "a", 2: "b"})
+            uploads.parse_parts(wrong, 2)
+    uploads.check_parts(["a", "b"], {1: "a", 2: "b"})
     with pytest.raises(SnapshotPartMissing):
-        rules.check_parts(["a", "b"], {1: "a"})
+        uploads.check_parts(["a", "b"], {1: "a"})
     with pytest.raises(SnapshotPartMismatch):
-        rules.check_parts(["a", "b"], {1: "a", 2: "c"})
+        uploads.check_parts(["a", "b"], {1: "a", 2: "c"})
 
 
 def test_the_repository_of_a_request() -> None:
@@ -229,9 +230,9 @@ def test_the_digest_of_identities_is_compared_when_it_was_declared() -> None:
 
 
 def test_an_operation_is_the_route() -> None:
-    rules.check_request({}, "start", NOW)
+    uploads.check_request({}, "start", NOW)
     with pytest.raises(UploadOperationMismatch):
-        rules.check_request({"operation": "part"}, "start", NOW)
+        uploads.check_request({"operation": "part"}, "start", NOW)
 
 
 def test_slugs_of_blob_prefixes_have_no_snapshots() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moorage.protocols.records import MAX_REQUEST_BYTES
-from moorage.protocols.snapshots import MAX_UPLOAD_REQUEST_BYTES
+from moorage.protocols.snapshot_uploads import MAX_UPLOAD_REQUEST_BYTES
 from tests.support.plane import OPERATOR_SECRET, Plane
 
 SHA = "a" * 40

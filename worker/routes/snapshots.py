@@ -5,6 +5,7 @@ from typing import Any
 
 from moorage.protocols import json_body
 from moorage.protocols import snapshots as rules
+from moorage.protocols.snapshot_uploads import MAX_UPLOAD_REQUEST_BYTES
 from moorage.protocols.wire import ExactReviewQueueUnavailable, InvalidJson, Reply, WireError
 from moorage.protocols.wire.snapshot_uploads import SnapshotRequestTooLarge, SnapshotUploadUnavailable
 from moorage.protocols.wire.snapshots import SnapshotStoreUnavailable
@@ -93,7 +94,7 @@ _METHODS = {
 
 
 async def _upload(call: Call, operation: str) -> Result:
-    if len(call.body) > rules.MAX_UPLOAD_REQUEST_BYTES:
+    if len(call.body) > MAX_UPLOAD_REQUEST_BYTES:
         raise SnapshotRequestTooLarge
     try:
         members = json_body.parse_object(call.body)
