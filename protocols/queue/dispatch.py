@@ -147,6 +147,11 @@ def after_failure(item: QueueItem, failed: DispatchFailure, now: int) -> QueueIt
     return move(item, "give_back", now, next_attempt_at=now, backoff_reason=None, dispatch_failure=failed)
 
 
+def undone(item: QueueItem, now: int) -> QueueItem:
+    """A leased item that was never dispatched, waiting as before."""
+    return move(item, "give_back", now, next_attempt_at=now, backoff_reason=None)
+
+
 def blocked(
     dispatcher: Dispatcher, failed: DispatchFailure, now: int, unit: float, retry_at: int | None
 ) -> Dispatcher:

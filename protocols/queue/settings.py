@@ -33,6 +33,7 @@ class QueueSettings:
     paused_retry_ms: int = _setting("EXACT_REVIEW_WORKFLOW_PAUSED_RETRY_MS", MINUTE, 1)
     pass_limit: int = _setting("EXACT_REVIEW_ADMISSION_PASS_LIMIT", 4, 1)
     pass_interval_ms: int = _setting("EXACT_REVIEW_ADMISSION_PASS_INTERVAL_MS", 5_000)
+    dispatch_concurrency: int = _setting("EXACT_REVIEW_DISPATCH_CONCURRENCY", 1, 1)
     batch_size: int = _setting("EXACT_REVIEW_PUBLICATION_BATCH_SIZE", 8, 1)
     batch_concurrent: int = _setting("EXACT_REVIEW_PUBLICATION_BATCH_MAX_CONCURRENT", 1, 1)
     batch_lease_ms: int = _setting("EXACT_REVIEW_PUBLICATION_BATCH_LEASE_MS", 30 * MINUTE, 1)

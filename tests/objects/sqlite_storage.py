@@ -34,6 +34,8 @@ class Cursor:
 class Sql:
     def __init__(self, path: str = ":memory:") -> None:
         self.connection = sqlite3.connect(path, isolation_level=None)
+        # the platform's bound
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, 5)
 
     def exec(self, text: str, *bindings: Any) -> Cursor:
         statements = [text] if bindings else list(_statements(text))

@@ -285,3 +285,16 @@ def test_dead_letters_at_their_limit_park_the_publication_until_one_is_resolved(
     harness.queue.prune()
     assert harness.queue.dead_letters.get(ids[0]) is None
     harness.close()
+
+
+def test_a_holder_that_falls_silent_late_is_noticed_by_the_alarm(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", decision(7))
+    held = claim(harness)
+    # the alarm of the hand-out has long been and gone
+    harness.advance(60 * 60_000)
+    harness.ok("heartbeat_lease", held)
+    harness.advance(20 * 60_000 - 1)
+    assert len(harness.host.dispatches) == 1
+    harness.advance(1)
+    harness.advance(5_000)
+    assert len(harness.host.dispatches) == 2

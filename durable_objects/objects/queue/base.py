@@ -95,7 +95,12 @@ class QueueBase:
 
     def transaction(self, work: Callable[[], Any]) -> Any:
         """Runs `work` so that its writes are kept all or none."""
-        return self.ctx.storage.transactionSync(work)
+        try:
+            return self.ctx.storage.transactionSync(work)
+        except BaseException:
+            self.items.forget()
+            self.meta.forget()
+            raise
 
     def count(self, lane: str, name: str, change: int = 1) -> None:
         """Adds to a lane's counter, in total and in the present five minutes."""
@@ -118,6 +123,10 @@ class QueueBase:
         present = await self.ctx.storage.getAlarm()
         if present is None or present > at:
             await self.ctx.storage.setAlarm(max(at, self.now()))
+
+    def next_hand_out(self) -> int | None:
+        """See `DispatchMethods`."""
+        raise NotImplementedError
 
     def next_wake(self) -> int | None:
         """When something of the queue is next due by itself, or None: the service puts its subjects together."""

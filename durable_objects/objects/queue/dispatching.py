@@ -5,8 +5,10 @@ claims it, or it
 lapses and the item is handed out again, so that one item is never handed out twice at a time.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from moorage.protocols.queue import dispatch as rules
 from moorage.protocols.queue.items import DispatchFailure, QueueItem
@@ -22,22 +24,52 @@ class DispatchMethods(QueueBase):
     """Passes of the dispatcher."""
 
     async def run_pass(self) -> None:
-        """Hands out what is ready, at most `pass_limit` items a lane; nothing while the dispatcher backs off."""
+        """Hands out what is ready, at most `pass_limit` items a lane; nothing while the dispatcher backs off.
+
+        All leases of the pass are made before the first dispatch leaves: they become durable together.
+        """
         host, now, dispatcher = self.codehost, self.now(), self.dispatcher()
         if host is None or dispatcher.holds_until(now) or now < self._next_pass_at(dispatcher):
             return
-        lanes = [lane for lane in self.lanes_to_hand_out() if self._next_ready(lane) is not None]
+        lanes = [lane for lane in self.lanes_to_hand_out() if self._has_ready(lane)]
         if not lanes or not await self._workflow_is_active(host):
             return
-        handed_out = 0
+        leased: list[QueueItem] = []
         for lane in lanes:
-            for _ in range(self.settings.pass_limit):
-                item = self._next_ready(lane)
-                if item is None or self.dispatcher().holds_until(now):
-                    break
-                handed_out += await self._hand_out(host, item)
-        if handed_out:
+            leased += await self._lease_ready(host, lane)
+        if leased:
             self._update_dispatcher(lambda found: rules.passed(found, now))
+        at_once = self.settings.dispatch_concurrency
+        for start in range(0, len(leased), at_once):
+            lot = leased[start : start + at_once]
+            if len(lot) == 1:
+                goes_on = await self._dispatch(host, lot[0])
+            else:
+                goes_on = all(await asyncio.gather(*(self._dispatch(host, item) for item in lot)))
+            if not goes_on:
+                self._give_back(leased[start + at_once :])
+                return
+
+    async def _lease_ready(self, host: CodeHost, lane: str) -> list[QueueItem]:
+        """Leases of what is ready and may be worked on; looks at four times as many items at most."""
+        leased: list[QueueItem] = []
+        for _ in range(4 * self.settings.pass_limit):
+            item = self._next_ready(lane)
+            if item is None or len(leased) == self.settings.pass_limit or self.dispatcher().holds_until(self.now()):
+                break
+            admitted = await self._admitted(host, item) if lane == "review" else item
+            if admitted is not None:
+                held = rules.lease(admitted, self.new_lease_id(), self.now(), self.settings)
+                self.transaction(partial(self.items.put, held, admitted))
+                leased.append(held)
+        return leased
+
+    def _give_back(self, leased: list[QueueItem]) -> None:
+        """Items of the pass that were not dispatched wait again, as if nothing had been."""
+        for item in leased:
+            present = self.items.by_lease(item.lease_id or "")
+            if present is not None and present.state == "dispatching":
+                self.transaction(partial(self.items.put, rules.undone(present, self.now()), present))
 
     def next_hand_out(self) -> int | None:
         """When the next pass has something to do, or None.
@@ -50,7 +82,7 @@ class DispatchMethods(QueueBase):
         held = max(dispatcher.holds_until(now) or 0, self._next_pass_at(dispatcher))
         times = []
         for lane in self.lanes_to_hand_out():
-            ready = now if self._next_ready(lane) is not None else self.items.next_due(lane, "pending", now)
+            ready = now if self._has_ready(lane) else self.items.next_due(lane, "pending", now)
             if ready is not None:
                 times.append(max(ready, held))
         return min(times) if times else None
@@ -62,9 +94,15 @@ class DispatchMethods(QueueBase):
         """Lanes whose items are handed out one by one; with batching on, publications leave in batches."""
         return ["review"] if self.settings.batching else ["review", "publication"]
 
-    def _next_ready(self, lane: str) -> QueueItem | None:
+    def _has_room(self, lane: str) -> bool:
         capacity = self.settings.review_capacity if lane == "review" else self.settings.publication_capacity
-        if self.items.active(lane) >= capacity:
+        return self.items.active(lane) < capacity
+
+    def _has_ready(self, lane: str) -> bool:
+        return self._has_room(lane) and self.items.has_ready(lane, self.now(), self.settings.target_capacity)
+
+    def _next_ready(self, lane: str) -> QueueItem | None:
+        if not self._has_room(lane):
             return None
         return self.items.next_ready(lane, self.now(), self.settings.target_capacity)
 
@@ -98,22 +136,15 @@ class DispatchMethods(QueueBase):
         kind = rules.classify(error.status, str(error), error.retry_after, error.remaining)
         return rules.failure(error.status, kind, rules.validation_detail(error.body), self.now())
 
-    async def _hand_out(self, host: CodeHost, item: QueueItem) -> int:
-        """1 when the item was handed out, else 0."""
-        if item.lane == "review":
-            ready = await self._admitted(host, item)
-            if ready is None:
-                return 0
-            item = ready
-        leased = rules.lease(item, self.new_lease_id(), self.now(), self.settings)
-        self.transaction(lambda: self.items.put(leased, item))
+    async def _dispatch(self, host: CodeHost, leased: QueueItem) -> bool:
+        """Hands one leased item out; False when nothing more can be handed out now."""
         try:
             await outgoing(lambda: host.dispatch(rules.EVENT_TYPE, rules.payload(leased)))
         except CodeHostError as error:
             self._dispatch_failed(leased, error)
-            return 0
+            return self.dispatcher().holds_until(self.now()) is None
         self._update_dispatcher(rules.succeeded)
-        return 1
+        return True
 
     def _dispatch_failed(self, leased: QueueItem, error: CodeHostError) -> None:
         failed = self._failure(error)

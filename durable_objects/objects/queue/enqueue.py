@@ -59,7 +59,10 @@ class EnqueueMethods(QueueBase):
         if not self.target_enabled(decision.target_repo):
             return reply({"ok": True, "accepted": False, "reason": "target not enabled"}, 202)
         answer = self.transaction(lambda: self.admit_event(delivery, decision, ingress, body_sha256))
-        await self.reschedule()
+        # an event adds nothing to what is due by itself but something to hand out
+        ready = self.next_hand_out()
+        if ready is not None:
+            await self.wake(ready)
         return reply({"ok": True, **answer}, 202)
 
     def target_enabled(self, repository: str) -> bool:

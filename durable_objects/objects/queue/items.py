@@ -5,6 +5,7 @@ reads their
 plans.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,14 @@ SCHEMA: Final = (Path(__file__).parent / "schema.sql").read_text()
 STATES: Final = ("pending", "dispatching", "leased", "parked")
 LANES: Final = ("review", "publication")
 
+_FIRST_DUE = (
+    "(SELECT due_at FROM exact_review_queue_items WHERE lane = '{lane}' AND state = '{state}'"
+    " AND due_at > 0 ORDER BY due_at LIMIT 1) AS {lane}_{state}"
+)
 QUERIES: Final = {
+    # not a compound SELECT: the platform takes five terms of those at most
+    "next_held": "SELECT "
+    + ", ".join(_FIRST_DUE.format(lane=lane, state=state) for lane in LANES for state in STATES[1:]),
     "get": "SELECT item_json FROM exact_review_queue_items WHERE item_key = ?",
     "by_lease": "SELECT item_json FROM exact_review_queue_items WHERE lease_id = ?",
     "by_run": "SELECT item_json FROM exact_review_queue_items WHERE claimed_run_id = ? ORDER BY item_key LIMIT ?",
@@ -64,6 +72,7 @@ class QueueItems:
         self._sql = storage.sql
         self._grace_ms = grace_ms
         self._dispatch_lease_ms = dispatch_lease_ms
+        self._counts: dict[tuple[str, str], int] | None = None
         self._sql.exec(SCHEMA)
 
     def _find(self, query: str, *bindings: Any) -> list[QueueItem]:
@@ -106,11 +115,20 @@ class QueueItems:
         rows = self._sql.exec(QUERIES["next_due"], lane, state, after).toArray()
         return rows[0]["due_at"] if rows else None
 
+    def next_held(self) -> int | None:
+        """When the first lease ends or the first parked item is woken, of both lanes."""
+        times = [time for time in self._sql.exec(QUERIES["next_held"]).one().values() if time is not None]
+        return min(times) if times else None
+
     def next_ready(self, lane: str, now: int, target_capacity: int) -> QueueItem | None:
         """The item to hand out next: of the repositories with room, the one whose first waiting item is due
         longest."""
         rows = self._sql.exec(QUERIES["ready_target"], lane, now, target_capacity).toArray()
         return next(iter(self._find("head_item", lane, rows[0]["target_repo"])), None) if rows else None
+
+    def has_ready(self, lane: str, now: int, target_capacity: int) -> bool:
+        """Whether `next_ready` has one."""
+        return bool(self._sql.exec(QUERIES["ready_target"], lane, now, target_capacity).toArray())
 
     def oldest(self, lane: str, state: str) -> tuple[str, int] | None:
         """Key and creation of the oldest item of `state`."""
@@ -131,11 +149,17 @@ class QueueItems:
         rows = self._sql.exec(QUERIES["oldest_dispatch"], lane).toArray()
         return rows[0]["due_at"] - self._dispatch_lease_ms if rows else None
 
-    def counts(self) -> dict[tuple[str, str], int]:
-        """Items by lane and state."""
-        rows = self._sql.exec("SELECT lane, state, items FROM exact_review_queue_counts")
-        found = {(row["lane"], row["state"]): row["items"] for row in rows}
-        return {(lane, state): found.get((lane, state), 0) for lane in LANES for state in STATES}
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """Items by lane and state; read once and kept in memory from then on."""
+        if self._counts is None:
+            rows = self._sql.exec("SELECT lane, state, items FROM exact_review_queue_counts")
+            found = {(row["lane"], row["state"]): row["items"] for row in rows}
+            self._counts = {(lane, state): found.get((lane, state), 0) for lane in LANES for state in STATES}
+        return self._counts
+
+    def forget(self) -> None:
+        """Forgets what is kept in memory: a transaction was undone."""
+        self._counts = None
 
     def count(self, lane: str, state: str) -> int:
         """Items of one lane and state."""
@@ -177,6 +201,9 @@ class QueueItems:
             item.claimed_run_id,
             item.batch_id,
         )
+        if before is None and item.state == "pending":
+            self._add_waiting(item, target)
+            return
         if before is None or before.state != item.state:
             if before is not None:
                 self._add(item.lane, target, before.state, -1)
@@ -192,7 +219,22 @@ class QueueItems:
         if item.state == "pending":
             self._set_head(item.lane, target)
 
-    def _add(self, lane: str, target: str, state: str, change: int) -> None:
+    def _add_waiting(self, item: QueueItem, target: str) -> None:
+        """A new waiting item: its repository's head moves where the new item is due before it."""
+        self._add_count(item.lane, "pending", 1)
+        self._sql.exec(
+            "INSERT INTO exact_review_queue_targets (lane, target_repo, pending, head_due_at, head_created_at)"
+            " VALUES (?, ?, 1, ?, ?) ON CONFLICT (lane, target_repo) DO UPDATE SET pending = pending + 1,"
+            " head_created_at = CASE WHEN head_due_at IS NULL OR (excluded.head_due_at, excluded.head_created_at)"
+            " < (head_due_at, head_created_at) THEN excluded.head_created_at ELSE head_created_at END,"
+            " head_due_at = min(coalesce(head_due_at, excluded.head_due_at), excluded.head_due_at)",
+            item.lane,
+            target,
+            item.next_attempt_at,
+            item.created_at,
+        )
+
+    def _add_count(self, lane: str, state: str, change: int) -> None:
         self._sql.exec(
             "INSERT INTO exact_review_queue_counts VALUES (?, ?, ?)"
             " ON CONFLICT (lane, state) DO UPDATE SET items = items + excluded.items",
@@ -200,6 +242,11 @@ class QueueItems:
             state,
             change,
         )
+        if self._counts is not None:
+            self._counts[lane, state] += change
+
+    def _add(self, lane: str, target: str, state: str, change: int) -> None:
+        self._add_count(lane, state, change)
         self._sql.exec(
             f"INSERT INTO exact_review_queue_targets (lane, target_repo, {state}) VALUES (?, ?, ?)"
             f" ON CONFLICT (lane, target_repo) DO UPDATE SET {state} = {state} + excluded.{state}",

@@ -12,7 +12,7 @@ from moorage.protocols.queue.completions import (
     parse_terminal_runs,
 )
 from moorage.protocols.queue.endings import Ending, check_holder
-from moorage.protocols.queue.items import HELD, QueueItem
+from moorage.protocols.queue.items import HELD, QueueItem, silence_deadline
 from moorage.protocols.queue.leases import claim, claim_answer, heartbeat, parse_claim, parse_heartbeat
 from moorage.protocols.wire import InvalidJson, Reply, reply, wire_method
 from moorage.protocols.wire.queue import (
@@ -64,6 +64,10 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
         after = heartbeat(found, request, self.now())
         if after is not found:
             self.transaction(lambda: self.items.put(after, found))
+            # silence from now on ends the lease sooner than its own end
+            ends = silence_deadline(after, self.settings.heartbeat_grace_ms)
+            if ends is not None:
+                await self.wake(ends)
         at = after.lease_heartbeat_at
         return reply(
             {

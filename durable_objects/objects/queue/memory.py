@@ -253,26 +253,39 @@ class Meta:
     def __init__(self, storage: Any, now: int) -> None:
         self._sql = storage.sql
         self._kv = storage.kv
+        self._dispatcher: Dispatcher | None = None
+        self._buckets: dict[str, Bucket] | None = None
         self._sql.exec(
             "INSERT OR IGNORE INTO exact_review_queue_meta (singleton, schema_version, migrated_at) VALUES (1, 1, ?)",
             now,
         )
 
     def dispatcher(self) -> Dispatcher:
-        """The dispatcher as stored."""
-        stored = self._sql.exec("SELECT dispatcher_json FROM exact_review_queue_meta").one()["dispatcher_json"]
-        return _dispatcher.decode(stored) if stored else Dispatcher()
+        """The dispatcher as stored; read once and kept in memory from then on."""
+        if self._dispatcher is None:
+            stored = self._sql.exec("SELECT dispatcher_json FROM exact_review_queue_meta").one()["dispatcher_json"]
+            self._dispatcher = _dispatcher.decode(stored) if stored else Dispatcher()
+        return self._dispatcher
 
     def put_dispatcher(self, dispatcher: Dispatcher) -> None:
         """Stores the dispatcher."""
         self._sql.exec(
             "UPDATE exact_review_queue_meta SET dispatcher_json = ?", msgspec.json.encode(dispatcher).decode()
         )
+        self._dispatcher = dispatcher
 
     def buckets(self) -> dict[str, Bucket]:
-        """The token buckets of scheduled reviews."""
-        return msgspec.convert(self._kv.get(SCHEDULED_KEY) or {}, dict[str, Bucket])
+        """The token buckets of scheduled reviews; read once and kept in memory from then on."""
+        if self._buckets is None:
+            self._buckets = msgspec.convert(self._kv.get(SCHEDULED_KEY) or {}, dict[str, Bucket])
+        return self._buckets
 
     def put_buckets(self, buckets: dict[str, Bucket]) -> None:
         """Stores the token buckets."""
         self._kv.put(SCHEDULED_KEY, msgspec.to_builtins(buckets))
+        self._buckets = buckets
+
+    def forget(self) -> None:
+        """Forgets what is kept in memory: a transaction was undone."""
+        self._dispatcher = None
+        self._buckets = None

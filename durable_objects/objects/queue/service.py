@@ -40,9 +40,7 @@ class ReviewQueueMethods(
 
     def next_wake(self) -> int | None:
         """When something of the queue is next due by itself, or None."""
-        times = [self.next_hand_out(), self.batches.next_expiry()]
-        for lane in ("review", "publication"):
-            times += [self.items.next_due(lane, state) for state in ("dispatching", "leased", "parked")]
+        times = [self.next_hand_out(), self.items.next_held(), self.batches.next_expiry()]
         if self.codehost is not None:
             times += [self.command_intakes.next_attempt_at(), self.authority.next_attempt_at()]
         known = [time for time in times if time is not None]
