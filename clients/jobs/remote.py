@@ -29,6 +29,8 @@ from .targets import FolderFiles
 from .transport import Transport
 
 TARGETS_AT_ONCE = 100
+FAN_OUT_SECONDS = 600.0
+"""How long a submit over every target may take."""
 ONCE = frozenset({"submit", "claim", "record"})
 """Verbs whose second answer would be another one, so that they are never sent again by themselves."""
 
@@ -60,7 +62,7 @@ class RemoteQueue:
             given,
             key_id=None if who == "nobody" else who,
             repeat=verb not in ONCE,
-            wait=wait,
+            wait=FAN_OUT_SECONDS if verb == "submit" and body.get("all") else wait,
         )
 
     def record(self, body: Mapping[str, Any], read_text: Callable[[], str]) -> dict[str, Any]:

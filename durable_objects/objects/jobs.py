@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,9 @@ TARGET_VERBS = frozenset(
     {"submit", "record", "findings", "resolve", "dismiss", "reopen", "findings-prune", "findings-clear"}
 )
 """Verbs that look a target up, which may be a canonical record of another object."""
+
+TARGETS_AT_ONCE = 20
+"""Targets of a fan-out between two looks at what else there is to do."""
 
 NEXT_EXPIRY = """SELECT min(expires_at) AS at FROM state_jobs
  WHERE status = 'running' AND expires_at IS NOT NULL"""
@@ -85,6 +88,8 @@ class JobQueue(DurableObject):
             if verb in TARGET_VERBS and (paths := self._record_paths(verb, body)):
                 records = {path: await self._read_record(name) for path, name in paths.items()}
                 engine = replace(engine, targets=StoredTargets(self._storage, records))
+            if verb == "submit" and body.get("all") is True:
+                return reply(await _gradually(wire.submit_all(engine, body, "http")))
             return reply(wire.call(engine, verb, body, "http"))
         except Refused as error:
             return _refused(error)
@@ -216,6 +221,18 @@ class JobQueue(DurableObject):
             left = deadline - self._now()
             if found or left <= 0 or not await self._readers.sleep(self._ctx, token, left):
                 return reply({"events": found, "last": found[-1]["seq"] if found else after})
+
+
+async def _gradually(work: Generator[None, None, dict[str, Any]]) -> dict[str, Any]:
+    """Runs a fan-out a few targets at a time; others are served in between."""
+    while True:
+        for _ in range(TARGETS_AT_ONCE):
+            try:
+                next(work)
+            except StopIteration as stop:
+                answer: dict[str, Any] = stop.value
+                return answer
+        await asyncio.sleep(0)
 
 
 class Waiters:

@@ -8,7 +8,7 @@ nothing here does I/O of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -112,8 +112,19 @@ class JobEngine:
         surface: Surface = "operator",
     ) -> SubmitOutcome | FanOut:
         """Queues one job, or with `every` one for each target that meets the precondition (spec 7)."""
-        if every and node is not None:
-            raise Refused("usage", "give -n or --all, not both")
+        if every:
+            if node is not None:
+                raise Refused("usage", "give -n or --all, not both")
+            return exhaust(self.submit_all(name, options, surface=surface))
+        plan, advisories = self._plan(name, options, node, False, surface)
+        target = None if node is None else submit.check_target(self.targets.get(node), node)
+        submitted = self._submit_one(plan, target)
+        return SubmitOutcome(submitted, (*advisories, *self._lift(plan, target)))
+
+    def _plan(
+        self, name: str, options: SubmitOptions, node: str | None, every: bool, surface: Surface
+    ) -> tuple[SubmitPlan, tuple[str, ...]]:
+        """The plan of a submit, and the advisories so far; everything before the target is looked up."""
         skill = None
         if name.startswith(SKILL_PREFIX) and surface == "http":
             skill = self.catalogue.skill(name.removeprefix(SKILL_PREFIX))
@@ -127,12 +138,7 @@ class JobEngine:
             node=node,
             every=every,
         )
-        advisories = self._gate(plan, surface)
-        if every:
-            return self._fan_out(plan, advisories)
-        target = None if node is None else submit.check_target(self.targets.get(node), node)
-        submitted = self._submit_one(plan, target)
-        return SubmitOutcome(submitted, (*advisories, *self._lift(plan, target)))
+        return plan, self._gate(plan, surface)
 
     def _gate(self, plan: SubmitPlan, surface: Surface) -> tuple[str, ...]:
         if surface == "internal" or (surface == "http" and plan.extension.nodeless):
@@ -158,7 +164,14 @@ class JobEngine:
                 issues = self.targets.issues(target.path, plan.extension.precondition.analyzer_ids)
         return self.transact(submit.submit_one(plan, target, body, digest, issues, self.now(), self.draw, suffix))
 
-    def _fan_out(self, plan: SubmitPlan, advisories: tuple[str, ...]) -> FanOut:
+    def submit_all(
+        self, name: str, options: SubmitOptions, *, surface: Surface = "operator"
+    ) -> Generator[None, None, FanOut]:
+        """Queues a job for each target that meets the precondition, each in a transaction of its own.
+
+        A generator, so that whoever has others to serve can do so between two targets.
+        """
+        plan, advisories = self._plan(name, options, None, True, surface)
         targets = [
             target
             for target in self.targets.list()
@@ -182,6 +195,7 @@ class JobEngine:
                 refused.append(entry)
             else:
                 words += self._lift(plan, target)
+            yield
         return FanOut(tuple(submitted), tuple(refused), tuple(words))
 
     def _ascending(self, count: int) -> list[str | None]:
@@ -360,6 +374,16 @@ class JobEngine:
     def read(self, steps: Steps[T]) -> T:
         """Runs an operation of `read`."""
         return self.query(steps)
+
+
+def exhaust(work: Generator[None, None, T]) -> T:
+    """Runs a gradual operation to its end."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as stop:
+        outcome: T = stop.value
+        return outcome
 
 
 def skill_extension(name: str, version: str, body: str) -> Extension:

@@ -5,6 +5,7 @@ The addresses are identifiers. Nothing ever fetches them; a validator gets `CANO
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -158,6 +159,12 @@ def parse_schema(text: str) -> dict[str, Any]:
     return schema
 
 
+@functools.cache
+def _canonical_text(address: str) -> str:
+    return json.dumps(CANONICAL[address], indent=2)
+
+
+@functools.lru_cache(maxsize=64)
 def report_contract(schema_text: str) -> str:
     """The section that makes a prompt self-contained: each schema verbatim in a fenced block (spec 8).
 
@@ -165,12 +172,8 @@ def report_contract(schema_text: str) -> str:
     """
     named = {ref.partition("#")[0] for ref in references(json.loads(schema_text))}
     blocks = [schema_text.rstrip("\n")]
-    blocks += [
-        json.dumps(schema, indent=2)
-        for address, schema in CANONICAL.items()
-        if address in named and address != REPORT_BASE
-    ]
-    blocks.append(json.dumps(CANONICAL[REPORT_BASE], indent=2))
+    blocks += [_canonical_text(address) for address in CANONICAL if address in named and address != REPORT_BASE]
+    blocks.append(_canonical_text(REPORT_BASE))
     fenced = "\n\n".join(f"```json\n{block}\n```" for block in blocks)
     return (
         "## Report contract\n\n"

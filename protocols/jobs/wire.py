@@ -6,7 +6,7 @@ older server understands a newer client, and an `agentEndpoint` of an agent that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -169,8 +169,8 @@ def _check_text(value: object) -> None:
                 raise Refused("usage", "a text holds half of a surrogate pair, or bytes that are not UTF-8") from None
 
 
-def _submit(engine: JobEngine, body: SubmitBody, surface: Surface) -> dict[str, Any]:
-    options = SubmitOptions(
+def _options(body: SubmitBody) -> SubmitOptions:
+    return SubmitOptions(
         force=body.force,
         ttl=body.ttl,
         priority=body.priority,
@@ -178,7 +178,19 @@ def _submit(engine: JobEngine, body: SubmitBody, surface: Surface) -> dict[str, 
         finding_ids=None if body.finding_ids is None else tuple(sorted(set(body.finding_ids))),
         submitted_by=body.submitted_by,
     )
-    done = engine.submit(body.extension, options, node=body.node, every=body.all, surface=surface)
+
+
+def submit_all(engine: JobEngine, body: Mapping[str, Any], surface: Surface) -> Generator[None, None, dict[str, Any]]:
+    """`submit` with `all`, one target at a time (see `JobEngine.submit_all`)."""
+    parsed: SubmitBody = parse(body, SubmitBody)
+    if parsed.node is not None:
+        raise Refused("usage", "give node or all, not both")
+    done = yield from engine.submit_all(parsed.extension, _options(parsed), surface=surface)
+    return {**done.shape(), "advisories": list(done.advisories)}
+
+
+def _submit(engine: JobEngine, body: SubmitBody, surface: Surface) -> dict[str, Any]:
+    done = engine.submit(body.extension, _options(body), node=body.node, every=body.all, surface=surface)
     answer: dict[str, Any] = {"advisories": list(done.advisories)}
     if isinstance(done, FanOut):
         return {**done.shape(), **answer}

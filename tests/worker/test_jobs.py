@@ -313,3 +313,23 @@ async def put_record(stub: Any, content: bytes) -> None:
     body = {"deliveryId": "d", "key": "example-widgets/7", "operations": operations}
     answer = await stub.write_record_tuple(json.dumps(body).encode())
     assert answer["status"] == 202, answer
+
+
+async def test_others_are_served_during_a_fan_out() -> None:
+    async with JobsPlane() as plane:
+        await fill(plane)
+        targets = [target(f"many/{number:04}.md", f"Body {number}.") for number in range(200)]
+        await plane.operate("targets", {"targets": targets, "replace": True})
+        fan_out = plane.start("submit", {"extension": "fx/brief", "all": True})
+        seen = []
+        while not fan_out.task.done():
+            seen.append((await plane.verb("status", {}))[1]["queued"])
+        status, answer = await finish(fan_out)
+        assert (status, answer["counts"]["submitted"]) == (200, 200)
+        assert any(0 < count < 200 for count in seen)
+        jobs = (await plane.verb("list", {}))[1]["jobs"]
+        assert len({job["id"] for job in jobs}) == 200
+        # claimed in the order of the targets, though all were made in one millisecond
+        assert (await plane.verb("claim", {}))[1]["job"]["id"] == answer["submitted"][0]["id"]
+        both = {"extension": "fx/brief", "all": True, "node": "notes/a.md"}
+        assert (await plane.verb("submit", both))[1]["error"] == "job_usage"
