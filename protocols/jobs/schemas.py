@@ -24,7 +24,8 @@ SKILL = BASE_ADDRESS + "skill-report.schema.json"
 RESERVED_TYPES = ("injection-detected", "content-suspicious", "content-malformed")
 """Finding types that only the queue itself writes, from the `safety` block of a report."""
 
-_TEXTS = {"type": "array", "items": {"type": "string"}}
+# The contract says that these are lists, and not of what; texts are what is meant.
+_TEXTS = {"type": "array", "description": "a list of texts"}
 
 CANONICAL: dict[str, dict[str, Any]] = {
     REPORT_BASE: {
