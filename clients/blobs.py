@@ -187,6 +187,11 @@ class AsyncBlobs:
         blob = await self.stat(path)
         if blob is None:
             raise NotFound(404, "blob_not_found", {"path": path}, what=path)
+        async for chunk in self.chunks_of(blob, size=size):
+            yield chunk
+
+    async def chunks_of(self, blob: Blob, *, size: int = CHUNK_BYTES) -> AsyncIterator[bytes]:
+        """As `chunks`, for a blob that a list has described: one request less."""
         hasher, offset = hashlib.sha256(), 0
         while offset < blob.size:
             length = min(size, MAX_CHUNK_BYTES, blob.size - offset)
@@ -195,7 +200,7 @@ class AsyncBlobs:
             offset += length
             yield answer.body
         if blob.digest is not None and hasher.hexdigest() != blob.digest:
-            raise BlobDiffers(f"{path}: its bytes have another digest than the service says")
+            raise BlobDiffers(f"{blob.path}: its bytes have another digest than the service says")
 
     async def _chunk(self, blob: Blob, offset: int, length: int) -> Answer:
         import msgspec

@@ -11,7 +11,7 @@ from typing import Final
 from moorage.protocols.blobs import Blob, parse_path
 from moorage.protocols.wire.blobs import InvalidBlobPath
 
-from ..blobs import AsyncBlobs
+from ..blobs import AsyncBlobs, BlobDiffers
 from ..errors import InvalidAnswer
 from .progress import Progress
 
@@ -78,9 +78,18 @@ class BlobTrees:
         if await asyncio.to_thread(is_there, earlier, blob):
             await asyncio.to_thread(_reuse, earlier, partial)
         else:
+            await self._download(blob, partial)
+        partial.replace(path)
+
+    async def _download(self, blob: Blob, partial: Path) -> None:
+        try:
+            with partial.open("wb") as target:
+                async for chunk in self._blobs.chunks_of(blob):
+                    target.write(chunk)
+        except BlobDiffers:
+            # replaced since it was listed, which assets may be: take what is there now
             with partial.open("wb") as target:
                 await self._blobs.download(blob.path, target)
-        partial.replace(path)
 
     async def differences(self, prefix: str) -> AsyncIterator[tuple[str, str]]:
         """Yields path and `missing`, `different` or `extra` of what is not as the service lists it; writes nothing.

@@ -1,5 +1,6 @@
 """A state plane with records and blobs, and the tree that it must become in a folder."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -28,6 +29,7 @@ class World:
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
         self.fail: str | None = None
+        self.on_request: Callable[[httpx.Request], Awaitable[None]] | None = None
         self.fail_after = 0
         self.transport = PlaneTransport(plane, self._before)
         self.http = AsyncHttp(
@@ -39,6 +41,8 @@ class World:
         self.tree: dict[str, bytes] = {}
 
     async def _before(self, request: httpx.Request) -> httpx.Response | None:
+        if self.on_request is not None:
+            await self.on_request(request)
         if self.fail is not None and request.url.path.endswith(self.fail):
             self.fail_after -= 1
             if self.fail_after < 0:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from moorage.clients.errors import ClientError
@@ -157,6 +158,23 @@ async def test_blobs_that_the_old_tree_has_are_not_downloaded(world: World, tmp_
 
     asked = [json.loads(seen.content)["path"] for seen in world.transport.seen if seen.url.path.endswith("/chunk")]
     assert asked == ["ledger/v1/a/b.jsonl"]
+    assert read_tree(tmp_path / "state") == world.tree
+
+
+async def test_an_asset_that_is_replaced_meanwhile_is_taken_as_it_is_now(world: World, tmp_path: Path) -> None:
+    await world.fill()
+    replaced: list[str] = []
+
+    async def before(request: httpx.Request) -> None:
+        if request.url.path.endswith("/chunk") and b"assets/" in request.content and not replaced:
+            replaced.append("assets/c.txt")
+            await world.blob("assets/c.txt", b"replaced")
+
+    world.on_request = before
+
+    await hydrate(world.http, tmp_path / "state", ALL)
+
+    assert replaced
     assert read_tree(tmp_path / "state") == world.tree
 
 
