@@ -5,6 +5,7 @@ that bound.
 Reading is not free of effect: expired leases are given back and the alarm is set, so that a lost alarm heals.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from moorage.protocols.javascript import iso_time, to_safe_integer
@@ -155,7 +156,7 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
                 found["oldest_pending_key"] = oldest[0] if oldest else None
         return found
 
-    def _lane(self, lane: str, counts: dict[tuple[str, str], int], capacity: int) -> dict[str, Any]:
+    def _lane(self, lane: str, counts: Mapping[tuple[str, str], int], capacity: int) -> dict[str, Any]:
         held = {state: counts[lane, state] for state in ("pending", "dispatching", "leased", "parked")}
         ready, active = self.items.ready(lane, self.now()), held["dispatching"] + held["leased"]
         oldest = self.items.oldest(lane, "pending")
@@ -181,7 +182,7 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
         rates = {f"{wire}_rate_per_hour": count * 60 // minutes for wire, count in counts.items()}
         return {"window_minutes": minutes, **counts, **rates}
 
-    def _review_lane(self, counts: dict[tuple[str, str], int], totals: dict[str, int]) -> dict[str, Any]:
+    def _review_lane(self, counts: Mapping[tuple[str, str], int], totals: dict[str, int]) -> dict[str, Any]:
         names = ("enqueued", "completed", "superseded", "semantic_deduped")
         flow = {"arrival": "enqueued", "successful": "completed", "retried": "retried"}
         shed = {reason: totals.get(f"review.shed.{reason}", 0) for reason in SHED_REASONS}
@@ -193,7 +194,7 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
             "flow": {"last_15_minutes": self._flow("review", 15, flow)},
         }
 
-    def _publication_lane(self, counts: dict[tuple[str, str], int], totals: dict[str, int]) -> dict[str, Any]:
+    def _publication_lane(self, counts: Mapping[tuple[str, str], int], totals: dict[str, int]) -> dict[str, Any]:
         names = (
             "enqueued",
             "completed",
