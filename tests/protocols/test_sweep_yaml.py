@@ -241,3 +241,39 @@ class TestWriting:
     def test_other_types_are_refused(self, value: object) -> None:
         with pytest.raises(TypeError):
             emit({"x": value})
+
+
+SAMPLE = """\
+schema_version: 1
+lease:
+  writer: "sweep-2026-07-02-cron"
+  timestamp: "2026-07-02T12:00:00+00:00"
+  ttl_minutes: 60
+sources:
+  "slack:C42":
+    cursor: "1699999999.000100"
+    sensitive: true          # optional; config-derived
+items:
+  "slack:C42:1699999999.000100":
+    source: "slack:C42"
+    status: "acknowledged"
+    # ...arbitrary connector fields...
+last_run:
+  timestamp: "2026-07-02T12:05:00+00:00"
+  outcome: "completed"
+  writer: "sweep-2026-07-02-cron"
+  counts: {"ingested": 5, "closed": 1}
+"""
+
+
+def test_the_sample_of_the_schema() -> None:
+    """Its comments are skipped, and a write puts it into canonical form."""
+    document = parse(SAMPLE)
+    assert document == yaml.safe_load(SAMPLE)
+    canonical = (
+        SAMPLE.replace('    cursor: "1699999999.000100"\n', "")
+        .replace("true          # optional; config-derived\n", 'true\n    cursor: "1699999999.000100"\n')
+        .replace("    # ...arbitrary connector fields...\n", "")
+        .replace('counts: {"ingested": 5, "closed": 1}', "counts:\n    closed: 1\n    ingested: 5")
+    )
+    assert emit(document) == canonical
