@@ -46,7 +46,7 @@ class AlarmStorage(Storage):
 class QueueHarness:
     """One queue object, its clock and its code host."""
 
-    def __init__(self, on_call: Callable[[str, tuple[Any, ...]], Any] | None = None, **variables: str) -> None:
+    def __init__(self, on_call: Callable[[str, tuple[Any, ...]], Any] | None = None, **variables: Any) -> None:
         self.storage = AlarmStorage()
         self.clock_ms = START
         self.host = RecordingCodeHost(on_call)

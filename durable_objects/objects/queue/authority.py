@@ -148,13 +148,14 @@ class AuthorityMethods(QueueBase):
             raise InvalidSourceAuthorityReservation from None
         if not _DELIVERY.fullmatch(delivery) or installation is None or not decision.is_pull_request:
             raise InvalidSourceAuthorityReservation
-        ingress = None
+        ingress: Ingress | None = None
         if members.get("ingress") is not None:
             ingress = parse_ingress(members["ingress"], decision)
             if ingress is None or ingress.route != "direct_webhook":
                 raise InvalidSourceAuthorityReservation
         if decision.publication is not msgspec.UNSET:
             raise InvalidSourceAuthorityReservation
+        await self.pass_gate(decision.target_repo)
         sequence = self.transaction(
             lambda: self.authority.reserve(delivery, decision, installation, ingress, self.now())
         )

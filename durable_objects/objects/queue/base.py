@@ -54,6 +54,7 @@ class QueueBase:
         self.heads = PublicationHeads(storage)
         self.supersessions = Supersessions(storage)
         self.meta = Meta(storage, now())
+        self.visibilities: dict[str, tuple[str, int]] = {}
 
     settings: QueueSettings
 
@@ -61,6 +62,10 @@ class QueueBase:
 
     def target_enabled(self, repository: str) -> bool:
         """See `EnqueueMethods`."""
+        raise NotImplementedError
+
+    async def pass_gate(self, repository: str) -> None:
+        """See `GateMethods`."""
         raise NotImplementedError
 
     def admit_event(
@@ -126,6 +131,18 @@ class QueueBase:
 
     def next_hand_out(self) -> int | None:
         """See `DispatchMethods`."""
+        raise NotImplementedError
+
+    def running_batches(self) -> int:
+        """See `BatchMethods`."""
+        raise NotImplementedError
+
+    def note_batch_claim(self, dispatch_id: str | None) -> None:
+        """See `DepartureMethods`."""
+        raise NotImplementedError
+
+    def next_departure(self) -> int | None:
+        """See `DepartureMethods`."""
         raise NotImplementedError
 
     def next_wake(self) -> int | None:

@@ -206,6 +206,7 @@ class BatchMethods(QueueBase):
         size = min(claim.max_items, self.settings.batch_size)
         sizes = {"requested_max_items": claim.max_items, "effective_max_items": size}
         batch = self.transaction(lambda: self._claim(claim, size))
+        self.note_batch_claim(claim.dispatch_id)
         await self.reschedule()
         if batch is None:
             return reply({"ok": True, "claimed": False, "batch": None, **sizes})
@@ -255,6 +256,10 @@ class BatchMethods(QueueBase):
         self.batches.add(batch)
         self.count("publication", "batches")
         return batch
+
+    def running_batches(self) -> int:
+        """Batches whose lease runs."""
+        return self.batches.active(self.now())
 
     def _held(self, members: dict[str, Any], or_completed: bool = False) -> Batch:
         batch_id, owner = rules.parse_identity(members)

@@ -48,6 +48,7 @@ class CommandMethods(QueueBase):
             raise InvalidCommandIntake from None
         if not self.target_enabled(intake.decision.target_repo):
             return reply({"ok": True, "accepted": False, "reason": "target not enabled"}, 202)
+        await self.pass_gate(intake.decision.target_repo)
         found = self.command_intakes.admit_intake(intake, self.now())
         await self.reschedule()
         answer = {"ok": True, "accepted": found["accepted"]}

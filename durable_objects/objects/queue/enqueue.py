@@ -58,11 +58,12 @@ class EnqueueMethods(QueueBase):
                 raise InvalidExactReviewIngress
         if not self.target_enabled(decision.target_repo):
             return reply({"ok": True, "accepted": False, "reason": "target not enabled"}, 202)
+        await self.pass_gate(decision.target_repo)
         answer = self.transaction(lambda: self.admit_event(delivery, decision, ingress, body_sha256))
         # an event adds nothing to what is due by itself but something to hand out
-        ready = self.next_hand_out()
-        if ready is not None:
-            await self.wake(ready)
+        for ready in (self.next_hand_out(), self.next_departure()):
+            if ready is not None:
+                await self.wake(ready)
         return reply({"ok": True, **answer}, 202)
 
     def target_enabled(self, repository: str) -> bool:

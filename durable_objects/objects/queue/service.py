@@ -8,8 +8,10 @@ from .authority import AuthorityMethods, SourceAuthority
 from .batches import Batches
 from .commands import CommandMethods
 from .dead_letters import DeadLetters
+from .departure import DepartureMethods
 from .direct import DirectPublications
 from .dispatching import DispatchMethods
+from .gate import GateMethods
 from .leases import LeaseMethods
 from .publications import PublicationMethods
 from .stats import StatsMethods
@@ -26,6 +28,8 @@ class ReviewQueueMethods(
     AuthorityMethods,
     CommandMethods,
     TerminalMethods,
+    GateMethods,
+    DepartureMethods,
 ):
     """Every method of the queue that a route calls, and the alarm."""
 
@@ -40,7 +44,7 @@ class ReviewQueueMethods(
 
     def next_wake(self) -> int | None:
         """When something of the queue is next due by itself, or None."""
-        times = [self.next_hand_out(), self.items.next_held(), self.batches.next_expiry()]
+        times = [self.next_hand_out(), self.next_departure(), self.items.next_held(), self.batches.next_expiry()]
         if self.codehost is not None:
             times += [self.command_intakes.next_attempt_at(), self.authority.next_attempt_at()]
         known = [time for time in times if time is not None]
@@ -57,6 +61,7 @@ class ReviewQueueMethods(
             self.reclaim_expired()
 
         self.transaction(give_back)
+        await self.run_departure()
         await self.run_pass()
         await self.reschedule()
 
