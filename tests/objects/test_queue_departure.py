@@ -10,7 +10,7 @@ from moorage.durable_objects.objects.codehost.local import RecordingCodeHost
 from tests.objects.queue_harness import QueueHarness, decision, publication
 from tests.objects.test_command_stages import intake
 
-BATCHING = {
+BATCHING: dict[str, Any] = {
     "EXACT_REVIEW_PUBLICATION_BATCHING_ENABLED": "1",
     "EXACT_REVIEW_PUBLICATION_BATCH_SIZE": "2",
     "EXACT_REVIEW_PUBLICATION_BATCH_WAIT_MS": "60000",
