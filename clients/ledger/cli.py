@@ -136,16 +136,18 @@ def record(file: Any, root: str | None, as_json: bool) -> None:
 @command.command("reconcile")
 @click.argument("event_id")
 @click.option("--source", help="Where the receipt lies: a spool root or a tree. Default: the spool root.")
-@click.option("--present/--absent", required=True, default=None, help="Whether the dispatched workflow run exists.")
+@click.option("--present/--absent", default=None, help="Whether the dispatched workflow run exists. Must be given.")
 @root_option
 @json_option
-def reconcile(event_id: str, source: str | None, present: bool, root: str | None, as_json: bool) -> None:
+def reconcile(event_id: str, source: str | None, present: bool | None, root: str | None, as_json: bool) -> None:
     """Record what became of a dispatch of unknown outcome, so that its revision may go on."""
     from moorage.protocols.ledger.refusals import LedgerRefusal
 
     from .readers import iter_events
     from .reconcile import reconcile_dispatch
 
+    if present is None:
+        raise click.UsageError("say what was found: --present or --absent")
     recorder = _recorder(root)
     receipts = iter_events(recorder.root if source is None else source, type="review.retry")
     receipt = next((event for event in receipts if event.event_id == event_id), None)

@@ -164,6 +164,26 @@ def test_recording_that_is_off_says_so(root: str) -> None:
     assert "CLAWSWEEPER_ACTION_LEDGER_FORCE" in off.stderr
 
 
+def test_an_operator_reconciles_a_dispatch(root: str) -> None:
+    dispatch = {
+        **PHASE,
+        "phase": "review.retry",
+        "status": "started",
+        "mutation": True,
+        "idempotencyIdentity": {"number": 42},
+        "attributes": {"completion_reason": "dispatch_attempted"},
+    }
+    receipt = lines(run("record", "--root", root, "--json", text=json.dumps(dispatch)))[0]["eventId"]
+    (first,) = lines(run("reconcile", receipt, "--root", root, "--absent", "--json"))
+    assert first["event"]["attributes"] == {"completion_reason": "dispatch_reconciled_absent"}
+    assert run("reconcile", receipt, "--root", root, "--absent").stdout.strip() == first["eventId"]
+    other = run("reconcile", receipt, "--root", root, "--present", "--json")
+    assert json.loads(other.stderr)["error"] == "event-conflict"
+    assert run("reconcile", receipt, "--root", root).exit_code == 2
+    absent = run("reconcile", "0" * 64, "--root", root, "--present", "--json")
+    assert json.loads(absent.stderr)["error"] == "missing"
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     with served_plane(monkeypatch) as plane:

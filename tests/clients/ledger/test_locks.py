@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from moorage.clients.ledger import locks
 from moorage.clients.ledger.files import TrustedRoot
 from moorage.clients.ledger.incarnation import incarnation, is_dead, own_incarnation
 from moorage.clients.ledger.locks import Waiting, held_lock
@@ -111,3 +113,53 @@ def test_a_lock_that_somebody_changed_is_reported_and_left(tmp_path: Path) -> No
 def test_a_lock_that_is_gone_already_is_fine(tmp_path: Path) -> None:
     with held_lock(TrustedRoot(real(tmp_path)), "a.lock", PRODUCER_LOCK):
         (tmp_path / "a.lock").unlink()
+
+
+def test_macos_tells_the_start_by_second_and_microsecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layout of `struct proc_bsdinfo`, played by a stand-in: there is no such library here."""
+
+    class Library:
+        status, second, micro, size = 2, 1_783_850_400, 123_456, 136
+
+        def proc_pidinfo(self, pid: int, flavor: int, argument: object, buffer: Any, size: int) -> int:
+            assert (pid, flavor, size) == (42, 3, 136)
+            data = bytearray(136)
+            data[4:8] = self.status.to_bytes(4, sys.byteorder)
+            data[120:128] = self.second.to_bytes(8, sys.byteorder)
+            data[128:136] = self.micro.to_bytes(8, sys.byteorder)
+            buffer.raw = bytes(data)
+            return self.size
+
+    library = Library()
+    monkeypatch.setattr("ctypes.CDLL", lambda path: library)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    first = incarnation(42)
+    assert first == incarnation(42)
+    library.micro += 1
+    assert incarnation(42) not in (None, first)
+    library.status = 5
+    assert incarnation(42) is None
+    library.status, library.size = 2, 0
+    assert incarnation(42) is None
+
+
+def test_a_successor_that_was_caught_by_mistake_gets_its_name_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = TrustedRoot(real(tmp_path))
+    stale, successor = _lock_of(os.getpid(), "0" * 64), _lock_of(os.getpid(), own_incarnation())
+    (tmp_path / "a.lock").write_text(stale)
+    with root.folder() as parent:
+        seen = locks._read(root, parent, "a.lock", "a.lock")
+        assert seen is not None
+        rename = os.rename
+
+        def rename_late(*arguments: Any, **options: Any) -> None:
+            (tmp_path / "a.lock").unlink()
+            (tmp_path / "a.lock").write_text(successor)
+            rename(*arguments, **options)
+
+        monkeypatch.setattr(os, "rename", rename_late)
+        assert locks._claim(root, parent, "a.lock", "a.lock", seen) is False
+    assert [path.name for path in tmp_path.iterdir()] == ["a.lock"]
+    assert (tmp_path / "a.lock").read_text() == successor
