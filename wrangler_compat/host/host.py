@@ -16,7 +16,7 @@ from moorage.durable_objects.runtime.outgoing import gate_open
 from moorage.durable_objects.runtime.web import Request, Response, to_platform
 
 from ..config import Variables, WorkerConfig, load, resolve_variables
-from ..workers import lifespan, switching
+from ..workers import lifespan, sockets, switching
 from ..workers import outgoing as outgoing_http
 from ..workers.calling import call, call_fetch
 from ..workers.current import ExecutionContext, WorkerContext, running
@@ -224,6 +224,7 @@ class Host:
         for worker in self.workers:
             if worker.crons is not None:
                 worker.crons.stop()
+        await sockets.close()
         for worker in self.workers:
             await worker.context.background.drain()
         await lifespan.shutdown_all()

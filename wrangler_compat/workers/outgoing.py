@@ -87,6 +87,10 @@ async def _send(request: Request) -> Response:
     if not url.startswith(("http://", "https://")):
         raise TypeError(f"Fetch API cannot load: {url}")
     fields = request.fields.copy()
+    if (fields.get("upgrade") or "").lower() == "websocket":
+        from . import sockets
+
+        return await sockets.upgrade(request)
     for name in ("host", *_HOP):
         fields.delete(name)
     if not fields.has("accept-encoding"):

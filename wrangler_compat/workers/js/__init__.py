@@ -160,7 +160,7 @@ class _Process:
 
 process = _Process()
 
-# What is set here by the part that brings web sockets: the classes of `WebSocketPair` and of outgoing sockets.
+# Classes that stand in for the runtime's `WebSocket`, `WebSocketPair` and `WebSocketRequestResponsePair`.
 web_sockets: dict[str, Any] = {}
 
 _NOT_OFFERED = {
@@ -193,19 +193,18 @@ def __getattr__(name: str) -> Any:
 
         return sys.modules[__name__]
     if name in {"WebSocketPair", "WebSocket", "WebSocketRequestResponsePair"}:
-        return web_sockets[name] if name in web_sockets else _from_runtime(name)
+        return web_sockets[name] if name in web_sockets else _web_socket(name)
     if name in _NOT_OFFERED:
         return NotOffered(name, _NOT_OFFERED[name])
     raise AttributeError(f"module 'js' has no attribute {name!r}")
 
 
-def _from_runtime(name: str) -> Any:
-    try:
-        from moorage.durable_objects import runtime
-    except ImportError:  # pragma: no cover - the runtime is part of the same distribution
-        runtime = None  # type: ignore[assignment]
-    found = getattr(runtime, name, None)
-    return NotOffered(name, "WebSockets here") if found is None else found
+def _web_socket(name: str) -> Any:
+    from moorage.durable_objects import runtime
+
+    from .. import sockets  # noqa: F401 - brings the network of outgoing sockets
+
+    return getattr(runtime, name)
 
 
 __all__ = [

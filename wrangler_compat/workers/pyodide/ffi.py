@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from moorage.durable_objects.runtime import WebSocket, WebSocketPair
 from moorage.durable_objects.runtime.web import (
     URL,
     Blob,
@@ -37,7 +38,7 @@ jsnull = None
 class _ProxyMeta(type):
     _classes = (
         URL, URLSearchParams, Blob, FormData, Headers, PlatformRequest, PlatformResponse, ReadableStream, JsBuffer,
-        Date, Map, Set, RegExp, Number,
+        Date, Map, Set, RegExp, Number, WebSocket, WebSocketPair,
     )  # fmt: skip
 
     def __instancecheck__(cls, value: Any) -> bool:
