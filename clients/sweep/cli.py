@@ -50,9 +50,7 @@ def say(outcome: Outcome) -> None:
         click.echo(f"moorage sweep: {outcome.word.value}: {outcome.reason}", err=True)
 
 
-def where(function: F) -> Callable[..., None]:
-    """Where the state is: `--state`, or `--remote` and `--sweep`. The command gets `engine`, returns an Outcome."""
-
+def _where(function: F, *, operator: bool) -> Callable[..., None]:
     @click.option("--state", metavar="PATH", help="The state file.")
     @click.option(
         "--remote", cls=OurOption, metavar="URL", help="State plane of a shared sweep, in place of --state."
@@ -72,28 +70,38 @@ def where(function: F) -> Callable[..., None]:
     def run(state: str | None, remote: str | None, sweep: str, token: int | None, **options: Any) -> None:
         from ..errors import ConfigurationError
 
+        if state == "":
+            raise click.UsageError("--state is empty")
         if (state is None) == (remote is None):
             raise click.UsageError("give --state PATH, or --remote URL of a shared sweep")
+        if remote is None:
+            if token is not None:
+                raise click.UsageError("--token belongs to --remote: a file has no fencing token")
+            from .file import SweepFile
+
+            say(function(engine=SweepFile(str(state)), **options))
+            return
+        if options.get("now"):
+            raise click.UsageError("--now belongs to --state: a shared sweep goes by the clock of its state plane")
+        from .remote import SharedSweep
+
         try:
-            if remote is None:
-                if token is not None:
-                    raise click.UsageError("--token belongs to --remote: a file has no fencing token")
-                from .file import SweepFile
-
-                say(function(engine=SweepFile(state or ""), **options))
-                return
-            if options.get("now"):
-                raise click.UsageError(
-                    "--now belongs to --state: a shared sweep goes by the clock of its state plane"
-                )
-            from .remote import SharedSweep
-
-            with SharedSweep.open(remote, sweep, token=token, operator=function.__name__ == "load") as engine:
+            with SharedSweep.open(remote, sweep, token=token, operator=operator) as engine:
                 say(function(engine=engine, **options))
         except ConfigurationError as error:
             raise click.UsageError(str(error)) from None
 
     return run
+
+
+def where(function: F) -> Callable[..., None]:
+    """Where the state is: `--state`, or `--remote` and `--sweep`. The command gets `engine`, returns an Outcome."""
+    return _where(function, operator=False)
+
+
+def where_as_operator(function: F) -> Callable[..., None]:
+    """`where`, with calls to a state plane signed with the operator's secret."""
+    return _where(function, operator=True)
 
 
 def writer(function: F) -> F:
@@ -236,7 +244,7 @@ def export(engine: SharedSweep, path: str, replace: bool) -> Outcome:
 
 
 @command.command("import")
-@where
+@where_as_operator
 @click.option("--from", "path", required=True, metavar="PATH", help="The state file to read.")
 @click.option("--replace", cls=OurOption, is_flag=True, help="Replace a shared state that is there.")
 def load(engine: SharedSweep, path: str, replace: bool) -> Outcome:

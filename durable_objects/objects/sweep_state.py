@@ -68,8 +68,11 @@ class Rows:
         return bool(self._sql.exec(self._get, json.dumps(name)).toArray())
 
     def put(self, name: str, value: Json) -> None:
-        """Stores `value`. Raises ValueError for a number that is not finite."""
-        self._sql.exec(self._put, json.dumps(name), shared.dumps(value))
+        """Stores `value`. Raises ValueError for a number that is not finite, SweepItemInvalid for too large a row."""
+        key, text = json.dumps(name), shared.dumps(value)
+        if len(key) + len(text) > shared.MAX_ROW_BYTES:
+            raise SweepItemInvalid(f"{key[:80]} would be larger than {shared.MAX_ROW_BYTES} bytes")
+        self._sql.exec(self._put, key, text)
 
     def delete(self, name: str) -> None:
         """Removes what is under `name`."""
@@ -222,8 +225,6 @@ class SweepState(DurableObject):
         key = item_key(upsert.source, upsert.id)
         record = item_rules.merged(store.items.get(key), upsert.item, upsert.source, upsert.id)
         record = item_rules.redacted(record, store.sources.get(upsert.source))
-        if len(shared.dumps(record)) > shared.MAX_ITEM_BYTES:
-            raise SweepItemInvalid(f"{where} would be larger than {shared.MAX_ITEM_BYTES} bytes")
         store.items.put(key, record)
 
     def _upsert_item(self, body: shared.UpsertItem) -> Reply:

@@ -19,8 +19,8 @@ DEFAULT_SWEEP: Final = "default"
 SWEEP_GRAMMAR: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 
 MAX_BATCH: Final = 1000
-MAX_ITEM_BYTES: Final = 1024 * 1024
-"""An item is one row of the object's SQLite, whose rows are limited on the platform."""
+MAX_ROW_BYTES: Final = 1024 * 1024
+"""As JSON, key included: an item, a source or another top-level value is one row, which the platform limits."""
 
 MAX_DOCUMENT_BYTES: Final = 32 * 1024 * 1024
 

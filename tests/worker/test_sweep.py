@@ -106,6 +106,8 @@ async def test_every_route_as_the_document_says() -> None:
             "error"
         ] == "sweep_cursor_refused"
         await call("run-record", BODIES["run-record"])
+        answer = await call("run-record", {**BODIES["run-record"], "counts": "x" * 1_100_000}, 422)
+        assert answer["reason"].startswith('"last_run" would be larger')
         legacy = {"text": '{"channels": {"C": {"cursor": 7}}}', "source_map": {"C": "c"}}
         assert (await call("import-legacy", legacy))["payload"] == {"cursors_imported": 1, "items_imported": 0}
         await call("import-legacy", {"text": '{"items": {"a": {"title": Infinity}}}'}, 422)

@@ -30,10 +30,10 @@ REFUSALS: Final[dict[str, tuple[type[WireError], ...]]] = {
     "cursor-advance": (SweepLeaseLost, SweepCursorRefused, SweepItemInvalid),
     "lease-acquire": (SweepLocked,),
     "lease-release": (SweepLeaseLost,),
-    "run-record": (),
+    "run-record": (SweepItemInvalid,),
     "import-legacy": (SweepItemInvalid,),
     "export": (SweepNotFound,),
-    "import": (SweepDocumentCorrupt, SweepExists),
+    "import": (SweepDocumentCorrupt, SweepExists, SweepItemInvalid),
 }
 """What each verb can be refused with, beside a body that is not what it takes."""
 

@@ -78,6 +78,7 @@ class TestArguments:
             ["read"],
             ["read", "--state"],
             ["read", "--state", "x", "y"],
+            ["read", "--state", ""],
             ["read", "--state", "x", "--now", NOW],
             ["validate", "--state", "x", "--writer", "w"],
             ["lease-acquire", "--state", "x", "--writer", "w", "--ttl-minutes", "1.5"],
