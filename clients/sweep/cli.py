@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     # the same methods, but for what `where` refuses
     Engine: TypeAlias = SweepFile | SharedSweep
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound="Callable[..., Outcome]")
 
 OUTCOMES = ("completed", "aborted-locked", "partial", "failed")
 
@@ -43,11 +43,29 @@ def command() -> None:
 
 def say(outcome: Outcome) -> None:
     """Prints an outcome as the reference engine does; the reason goes to standard error."""
+    # before the word, which must not be followed by a trace
+    payload = None if outcome.payload is None else json.dumps(outcome.payload)
     click.echo(outcome.word.value)
-    if outcome.payload is not None:
-        click.echo(json.dumps(outcome.payload))
+    if payload is not None:
+        click.echo(payload)
     if outcome.reason:
         click.echo(f"moorage sweep: {outcome.word.value}: {outcome.reason}", err=True)
+
+
+def tell(work: Callable[[], Outcome]) -> None:
+    """Runs `work` and prints its outcome; whatever it raises, but for misuse, is ERROR."""
+    from moorage.protocols.sweep import Outcome, Word
+
+    from ..errors import ConfigurationError
+
+    try:
+        say(work())
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from None
+    except click.ClickException:
+        raise
+    except Exception as error:
+        say(Outcome(Word.ERROR, reason=f"{type(error).__name__}: {error}"))
 
 
 def _where(function: F, *, operator: bool) -> Callable[..., None]:
@@ -68,8 +86,6 @@ def _where(function: F, *, operator: bool) -> Callable[..., None]:
     )
     @functools.wraps(function)
     def run(state: str | None, remote: str | None, sweep: str, token: int | None, **options: Any) -> None:
-        from ..errors import ConfigurationError
-
         if state == "":
             raise click.UsageError("--state is empty")
         if (state is None) == (remote is None):
@@ -79,17 +95,17 @@ def _where(function: F, *, operator: bool) -> Callable[..., None]:
                 raise click.UsageError("--token belongs to --remote: a file has no fencing token")
             from .file import SweepFile
 
-            say(function(engine=SweepFile(str(state)), **options))
+            tell(lambda: function(engine=SweepFile(str(state)), **options))
             return
         if options.get("now"):
             raise click.UsageError("--now belongs to --state: a shared sweep goes by the clock of its state plane")
         from .remote import SharedSweep
 
-        try:
+        def ask() -> Outcome:
             with SharedSweep.open(remote, sweep, token=token, operator=operator) as engine:
-                say(function(engine=engine, **options))
-        except ConfigurationError as error:
-            raise click.UsageError(str(error)) from None
+                return function(engine=engine, **options)
+
+        tell(ask)
 
     return run
 

@@ -136,6 +136,16 @@ class TestOutput:
         assert (result.exit_code, result.stdout) == (0, "CORRUPT\n")
         assert "line 2" in result.stderr
 
+    def test_a_payload_that_cannot_be_printed_is_an_error_and_no_trace(self, tmp_path: Path) -> None:
+        path = tmp_path / "x"
+        path.write_text("schema_version: 1\n" + "".join(f"{'  ' * depth}a:\n" for depth in range(3000)))
+        result = run("read", "--state", str(path))
+        assert (result.exit_code, result.stdout) == (0, "ERROR\n")
+        assert "RecursionError" in result.stderr
+        # a write gets along with any depth
+        assert run("lease-acquire", "--state", str(path), "--writer", "w").stdout == "OK\n"
+        assert path.read_text().count("a:") == 3000
+
     def test_a_failure_that_nobody_foresaw_is_a_word_too(self, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         from moorage.protocols.sweep import operations
 
