@@ -146,17 +146,42 @@ class JsBytes(bytes):
 
 
 def to_platform(value: Any) -> Any:
-    """`value` with its dictionaries, lists and bytes replaced, all the way down, by the classes of this module."""
+    """`value` with its dictionaries, lists and bytes replaced, all the way down, by the classes of this module.
+
+    Cycles keep their shape.
+    """
+    try:
+        return _to_platform(value)
+    except RecursionError:
+        return _cyclic_to_platform(value, {})
+
+
+def _to_platform(value: Any) -> Any:
     kind = type(value)
     if kind is str or kind is int or value is None or kind is bool or kind is float:
         return value
     if kind is dict:
-        return JsDict({key: to_platform(item) for key, item in value.items()})
+        return JsDict({key: _to_platform(item) for key, item in value.items()})
     if kind is list or kind is tuple:
-        return JsList([to_platform(item) for item in value])
+        return JsList([_to_platform(item) for item in value])
     if kind is bytes:
         return JsBytes(value)
     return value
+
+
+def _cyclic_to_platform(value: Any, seen: dict[int, Any]) -> Any:
+    if id(value) in seen:
+        return seen[id(value)]
+    if type(value) is dict:
+        mapping = seen[id(value)] = JsDict()
+        for key, item in value.items():
+            mapping[key] = _cyclic_to_platform(item, seen)
+        return mapping
+    if type(value) is list or type(value) is tuple:
+        items = seen[id(value)] = JsList()
+        items.extend(_cyclic_to_platform(item, seen) for item in value)
+        return items
+    return JsBytes(value) if type(value) is bytes else value
 
 
 def to_plain(value: Any) -> Any:

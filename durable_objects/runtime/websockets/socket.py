@@ -67,6 +67,11 @@ class WebSocket:
     READY_STATE_CLOSING: ClassVar[int] = 2
     READY_STATE_CLOSED: ClassVar[int] = 3
 
+    onopen: Callable[[Any], Any] | None = None
+    onmessage: Callable[[Any], Any] | None = None
+    onclose: Callable[[Any], Any] | None = None
+    onerror: Callable[[Any], Any] | None = None
+
     # How outgoing connections are made; set by the part that has a network.
     connector: ClassVar[Connector | None] = None
 
