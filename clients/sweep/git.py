@@ -69,6 +69,7 @@ class PushedBranch:
             return Outcome(Word.ERROR, reason=str(error))
 
     def _acquire(self, writer: str, ttl_minutes: int | None, now: str | None) -> Outcome:
+        unmoved = 0
         for _ in range(ATTEMPTS):
             base = self._fetch()
             self._follow(base)
@@ -82,8 +83,10 @@ class PushedBranch:
             won = self._fetch()
             if refusal is None or won.commit == commit:
                 return self._confirm(outcome, won, writer)
-            if won.commit == base.commit:
-                # nobody was first: the remote refused for a reason of its own
+            # Nobody was first: the remote refused for a reason of its own. Once that may be the lock on the branch,
+            # held by a push that is about to go through.
+            unmoved = unmoved + 1 if won.commit == base.commit else 0
+            if unmoved == 2:
                 raise GitFailed(f"the push was refused: {refusal}")
         return Outcome(Word.LOCKED, reason=f"others pushed to {self._branch} first, {ATTEMPTS} times")
 

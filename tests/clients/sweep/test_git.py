@@ -258,6 +258,21 @@ def test_a_corrupt_file_on_the_branch_is_left_alone(world: World) -> None:
     assert git(world.remote, "rev-parse", "main") == tip
 
 
+def test_a_branch_that_is_locked_for_a_moment_is_only_a_delay(world: World) -> None:
+    lock = world.remote / "refs" / "heads" / "main.lock"
+    pushes: list[int] = []
+
+    def hold_once() -> None:
+        pushes.append(1)
+        if len(pushes) == 1:
+            lock.touch()
+        else:
+            lock.unlink()
+
+    assert racing(world.clone("a"), hold_once).lease_acquire("w1", None, NOW).word is Word.OK
+    assert len(pushes) == 2
+
+
 def test_a_refusal_of_the_remote_is_told(world: World) -> None:
     hook = world.remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'no pushes on holidays' >&2\nexit 1\n")
