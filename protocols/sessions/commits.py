@@ -230,8 +230,9 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """What a publication of the session consists of, in canonical order.
 
-    Outputs of succeeded stages, current artifacts of the artifact stage, durable artifacts, and, on request, inputs
-    that have a path and a size. Raises ResultRefused when two of them claim one path with different bytes.
+    Outputs of succeeded stages, current artifacts of the artifact stage, and, on request, inputs that have a path and
+    a size; not the durable `artifacts`, which are history of what a restored snapshot proved. Raises ResultRefused
+    when two of them claim one path with different bytes.
     """
     found: dict[str, Candidate] = {}
 
@@ -248,8 +249,6 @@ def candidates(
         for entry in manifest.inputs:
             if isinstance(entry.path, str) and isinstance(entry.size, int):
                 add("input", entry.id, entry.path, entry.sha256, entry.size)
-    for artifact in manifest.artifacts:
-        add("stage_output", artifact.id, artifact.path, artifact.sha256, artifact.size)
     for name in pipeline.order:
         record = manifest.stages.get(name)
         if record is None or record.status is not Status.SUCCEEDED:

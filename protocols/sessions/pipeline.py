@@ -13,12 +13,15 @@ from .errors import SessionError
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """One stage: its direct predecessors, and who owns what decides on its reuse."""
+    """One stage: its direct predecessors, what decides on its reuse and who owns that, and whether what it left is
+    checked on disk before it is reused (a resume validator) unless the user says otherwise.
+    """
 
     name: str
-    depends_on: tuple[str, ...]
-    reuse: str
-    owners: tuple[str, ...]
+    depends_on: tuple[str, ...] = ()
+    reuse: str = "aggregate semantic fingerprint"
+    owners: tuple[str, ...] = ()
+    validates: bool = False
 
 
 class Pipeline:
@@ -93,7 +96,7 @@ _AGGREGATE: Final = "aggregate semantic fingerprint"
 
 def _stages(rows: Sequence[tuple[str, str, str, str]]) -> Iterable[StageSpec]:
     for name, depends_on, reuse, owners in rows:
-        yield StageSpec(name, tuple(depends_on.split()), reuse, tuple(owners.split()))
+        yield StageSpec(name, tuple(depends_on.split()), reuse, tuple(owners.split()), "validator" in reuse)
 
 
 NARRATIO: Final = Pipeline(
