@@ -24,3 +24,23 @@ def test_the_documentation_has_the_row(row: object) -> None:
 def test_test_hooks_are_refused_beyond_loopback() -> None:
     with pytest.raises(ValueError, match="only on loopback"):
         HostSettings(test_hooks=True, host="0.0.0.0")
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+def test_every_setting_is_an_option(row: object, tmp_path: Path) -> None:
+    from moorage.wrangler_compat.host.commands import _settings, serve
+
+    name, default = getattr(row, "name"), getattr(row, "default")  # noqa: B009 - rows are typed as objects here
+    option = {"durable": "--no-durable"}.get(name, f"--{name.replace('_', '-')}")
+    chosen: list[str]
+    wanted: object
+    if isinstance(default, bool):
+        wanted = not default
+        chosen = [option if wanted or name == "durable" else option.replace("--", "--no-", 1)]
+    else:
+        wanted = {"state": tmp_path, "r2": "memory"}.get(
+            name, default + 1 if isinstance(default, int | float) else "::1"
+        )
+        chosen = [option, str(wanted)]
+    context = serve.make_context("serve", chosen)
+    assert getattr(_settings(context.params, "serve", tmp_path, False), name) == wanted

@@ -19,6 +19,8 @@ _access = logging.getLogger("moorage.host.access")
 _log = logging.getLogger("moorage.host")
 
 _JSON: Final = (b"content-type", b"application/json; charset=utf-8")
+CLIENT_GONE: Final = 499
+"""What the log and the counters say of a request whose client hung up before there was an answer."""
 
 
 class BodyTooLarge(Exception):
@@ -72,6 +74,7 @@ class Application:
         started = time.perf_counter()
         status = 500
         begun = False
+        incoming: _Incoming | None = None
 
         async def sending(message: Any) -> None:
             nonlocal status, begun
@@ -88,13 +91,21 @@ class Application:
             if not host.workers:
                 await _answer(sending, 503, self._explain(host.failure, "worker_not_loaded"))
                 return
-            request = Request.from_asgi(scope, _bounded(receive, self._max_body), sending)
+            incoming = _Incoming(receive, self._max_body)
+            request = Request.from_asgi(scope, incoming, sending)
             response = await host.fetch(host.workers[0], request)
+            if not begun and incoming.gone:
+                status = CLIENT_GONE
             await response.send(sending, head=scope["method"] == "HEAD", gone=request.disconnected)
         except BodyTooLarge:
             if not begun:
-                await _answer(sending, 413, {"error": "body_too_large", "limit": self._max_body})
+                # the rest of the body is never read, so the connection cannot be used again
+                too_large = {"error": "body_too_large", "limit": self._max_body}
+                await _answer(sending, 413, too_large, close=True)
         except Exception as error:
+            if isinstance(error, ConnectionResetError) and incoming is not None and incoming.gone:
+                status = CLIENT_GONE
+                return
             _log.exception("%s %s failed", scope["method"], scope["path"])
             if begun:
                 raise  # the server cuts the connection: the client must not take half an answer for a whole one
@@ -139,20 +150,25 @@ class Application:
             await refuse(_json(500, self._explain(error, "internal_error")), scope, receive, send)
 
 
-def _bounded(receive: Receive, limit: int) -> Receive:
-    """`receive`, ending a body that grows beyond `limit` bytes while it is read."""
-    total = 0
+class _Incoming:
+    """`receive`, ending a body that grows beyond `limit` bytes while it is read; `gone` once the client has left."""
 
-    async def bounded() -> Any:
-        nonlocal total
-        message = await receive()
+    __slots__ = ("_left", "_receive", "gone")
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._left = limit
+        self.gone = False
+
+    async def __call__(self) -> Any:
+        message = await self._receive()
         if message["type"] == "http.request":
-            total += len(message.get("body", b""))
-            if total > limit:
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
                 raise BodyTooLarge
+        elif message["type"] == "http.disconnect":
+            self.gone = True
         return message
-
-    return bounded
 
 
 def _json(status: int, value: Mapping[str, Any]) -> Response:
@@ -161,11 +177,13 @@ def _json(status: int, value: Mapping[str, Any]) -> Response:
     return Response(msgspec.json.encode(value), status, headers={"content-type": "application/json; charset=utf-8"})
 
 
-async def _answer(send: Send, status: int, value: Mapping[str, Any]) -> None:
+async def _answer(send: Send, status: int, value: Mapping[str, Any], *, close: bool = False) -> None:
     import msgspec
 
     body = msgspec.json.encode(value)
     headers = [_JSON, (b"content-length", str(len(body)).encode())]
+    if close:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -43,6 +43,25 @@ def _variable(context: click.Context, parameter: click.Parameter, values: tuple[
 
 
 _HELP = {row.name: row.help for row in SETTINGS}
+# Settings whose options are more than a name and a value; every other row of the table makes its own.
+_OWN = frozenset({"state", "host", "port", "admin_port", "r2", "idle_seconds", "max_objects", "access_log"})
+_SWITCHED = frozenset({"state", "durable", "test_hooks"})
+
+
+def _plain_options() -> list[Any]:
+    made = []
+    for row in SETTINGS:
+        name = row.name.replace("_", "-")
+        if row.name in _OWN | _SWITCHED:
+            continue
+        if isinstance(row.default, bool):
+            made.append(click.option(f"--{name}/--no-{name}", default=None, help=row.help))
+        elif isinstance(row.default, int | float):
+            kind = click.IntRange(0) if isinstance(row.default, int) else click.FloatRange(0)
+            made.append(click.option(f"--{name}", type=kind, default=None, help=row.help))
+        else:
+            made.append(click.option(f"--{name}", default=None, help=row.help))
+    return made
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,6 +98,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--max-objects", type=click.IntRange(0), default=None, help=_HELP["max_objects"]),
         click.option("--access-log/--no-access-log", default=None, help=_HELP["access_log"]),
         click.option("--no-durable", is_flag=True, help=_HELP["durable"]),
+        *_plain_options(),
         click.option(
             "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
         ),
@@ -124,9 +144,7 @@ def _chosen(folders: tuple[Path, ...], config_file: Path | None) -> tuple[list[P
 def _settings(options: dict[str, Any], mode: str, base: Path, bundled: bool) -> HostSettings:
     settings = HostSettings()
     given = {
-        name: options[name]
-        for name in ("port", "host", "r2", "admin_port", "idle_seconds", "max_objects", "access_log")
-        if options[name] is not None
+        row.name: options[row.name] for row in SETTINGS if row.name not in _SWITCHED and options[row.name] is not None
     }
     if "r2" not in given and os.environ.get("R2_ENDPOINT_URL"):
         given["r2"] = "s3"

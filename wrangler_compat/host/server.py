@@ -17,6 +17,7 @@ import uvicorn
 from .admin import Admin
 from .application import Application
 from .host import Host
+from .http1 import protocol
 from .settings import HostSettings
 
 _log = logging.getLogger("moorage.host")
@@ -35,6 +36,7 @@ class _Server(uvicorn.Server):
 def _config(app: Any, settings: HostSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=protocol(settings.max_head, settings.head_seconds),  # type: ignore[arg-type]
         loop="none",
         lifespan="off",
         access_log=False,

@@ -28,6 +28,8 @@ SETTINGS: Final = (
     Setting("max_objects", 0, "objects", "objects open at once; 0: what the descriptor limit allows, at most 1,000"),
     Setting("sync_threads", 2, "threads", "threads that make commits durable"),
     Setting("max_body", 100 * 1024 * 1024, "bytes", "largest request body; more ends the request with 413"),
+    Setting("max_head", 64 * 1024, "bytes", "largest request line with header fields; more is answered with 431"),
+    Setting("head_seconds", 30.0, "seconds", "how long a request's head may take, and a new connection stay silent"),
     Setting("socket_message", 32 * 1024 * 1024, "bytes", "largest WebSocket message; more closes with 1009"),
     Setting("socket_buffer", 16 * 1024 * 1024, "bytes", "what may wait for a slow WebSocket client; more cuts it"),
     Setting("socket_ping_seconds", 20.0, "seconds", "time between WebSocket pings, and to answer one; 0 sends none"),
@@ -53,6 +55,8 @@ class HostSettings:
     max_objects: int = 0
     sync_threads: int = 2
     max_body: int = 100 * 1024 * 1024
+    max_head: int = 64 * 1024
+    head_seconds: float = 30.0
     socket_message: int = 32 * 1024 * 1024
     socket_buffer: int = 16 * 1024 * 1024
     socket_ping_seconds: float = 20.0

@@ -79,8 +79,14 @@ async def _straight(app: Any, request: Request, env: Any, state: dict[str, Any])
     send = request.asgi_send
     assert request.scope is not None
     assert send is not None
-    started = complete = False
+    started = complete = gone = False
     status = 200
+
+    async def listened() -> Any:
+        nonlocal gone
+        message = await receive()
+        gone = gone or message["type"] == "http.disconnect"
+        return message
 
     async def watched(message: Any) -> None:
         nonlocal started, complete, status
@@ -93,9 +99,10 @@ async def _straight(app: Any, request: Request, env: Any, state: dict[str, Any])
 
     scope = {**request.scope, "env": env, "state": dict(state)}
     receive = request.asgi_receive
+    assert receive is not None
     request.asgi_send = None
     try:
-        await app(scope, receive, watched)
+        await app(scope, listened, watched)
     except Exception as error:
         if not started:
             request.asgi_send = send
@@ -103,7 +110,7 @@ async def _straight(app: Any, request: Request, env: Any, state: dict[str, Any])
             raise
         logger.error("Exception in ASGI application after response started", exc_info=error)
         return Response.sent(status, None if complete else error)
-    if not started:
+    if not started and not gone:
         request.asgi_send = send
         raise RuntimeError("The application did not generate a response")
     return Response.sent(status)
