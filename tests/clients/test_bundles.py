@@ -143,7 +143,8 @@ async def test_only_the_exact_tuple_is_reused(world: World, member: str) -> None
     await world.bundles.publish(NAME, FILES)
     import dataclasses
 
-    other = dataclasses.replace(NAME, **{member: 7})
+    change: dict[str, Any] = {member: 7}
+    other = dataclasses.replace(NAME, **change)
     assert (await world.bundles.restore(other, world.fetch, publish=False)).cached is False
     assert await world.bundles.lookup(other) is None
 

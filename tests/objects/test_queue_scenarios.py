@@ -298,3 +298,83 @@ def test_a_holder_that_falls_silent_late_is_noticed_by_the_alarm(harness: QueueH
     harness.advance(1)
     harness.advance(5_000)
     assert len(harness.host.dispatches) == 2
+
+
+def test_a_broken_step_of_the_alarm_does_not_stop_the_others(harness: QueueHarness) -> None:
+    async def broken() -> None:
+        raise RuntimeError("a defect")
+
+    harness.queue.run_intakes = broken  # type: ignore[method-assign]
+    harness.ok("enqueue", {"delivery_id": "d-1", "decision": decision(7)})
+    harness.advance(1)
+    assert len(harness.host.dispatches) == 1
+    # it comes again, and not at once
+    assert harness.storage.alarm == harness.clock_ms + 30_000
+
+
+class TestProtocolOne:
+    """Claims by the lease id alone, as the first clients made them."""
+
+    def claimed(self, harness: QueueHarness) -> dict[str, Any]:
+        enqueue(harness, "d-1", decision(7))
+        lease = harness.host.dispatches[-1]["client_payload"]["queue_lease_id"]
+        held = {"lease_id": lease, "run_id": "501", "run_attempt": 1}
+        answer = harness.ok("claim_lease", held)
+        assert (answer["protocol_version"], answer["claim_generation"]) == (1, 1)
+        return held
+
+    def test_it_is_completed_by_the_lease_id_alone(self, harness: QueueHarness) -> None:
+        held = self.claimed(harness)
+        assert harness.ok("claim_lease", held)["claim_generation"] == 1
+        assert harness.ok("complete_lease", {**held, "outcome": "success"})["requeued"] is False
+        assert harness.call("complete_lease", held)["value"] == {"error": "lease_not_claimed"}
+
+    def test_the_two_protocols_do_not_mix(self, harness: QueueHarness) -> None:
+        held = self.claimed(harness)
+        newer = {**held, "item_key": KEY, "lease_revision": 1}
+        assert harness.call("claim_lease", newer)["value"] == {"error": "claim_protocol_mismatch"}
+        ended = harness.call("complete_lease", {**newer, "claim_generation": 1})
+        assert ended["value"] == {"error": "lease_protocol_not_claimed"}
+
+    def test_a_withdrawn_holder_is_told(self, harness: QueueHarness) -> None:
+        held = self.claimed(harness)
+        enqueue(harness, "d-2", decision(7, "edited", supersedes=True))
+        answer = harness.call("complete_lease", held)
+        assert answer["value"] == {"error": "lease_superseded", "superseded_by_revision": 2}
+
+
+def test_an_old_lease_without_a_decision_is_not_claimed_for_a_newer_revision(harness: QueueHarness) -> None:
+    import msgspec
+
+    enqueue(harness, "d-1", decision(7))
+    payload = harness.host.dispatches[-1]["client_payload"]
+    enqueue(harness, "d-2", decision(7, "edited"))
+    item = harness.queue.items.get(KEY)
+    assert item is not None
+    harness.queue.items.put(msgspec.structs.replace(item, lease_decision=None), item)
+    held = {"lease_id": payload["queue_lease_id"], "item_key": KEY, "lease_revision": 1, "run_id": "501"}
+    assert harness.call("claim_lease", held)["value"] == {"error": "lease_decision_unavailable"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "left"),
+    [
+        ("superseded", "remote_closed", None),
+        ("deferred", "close_coverage_deferred", ("pending", 0)),
+        ("retryable_failure", "review_lease_active", ("pending", 0)),
+        ("refresh_required", "artifact_unavailable", None),
+    ],
+)
+def test_what_a_success_of_a_publication_leaves(
+    harness: QueueHarness, kind: str, reason: str, left: tuple[str, int] | None
+) -> None:
+    enqueue(harness, "d-1", publication(7, 900))
+    held = claim(harness)
+    answer = harness.ok(
+        "complete_lease", {**held, "outcome": "success", "completion_kind": kind, "reason_code": reason}
+    )
+    item = harness.queue.items.get(f"{KEY}@publish:900:1")
+    assert (None if item is None else (item.state, item.attempts)) == left
+    assert answer["requeued"] is (left is not None)
+    fresh = harness.queue.items.get(KEY)
+    assert (fresh is not None) == (kind == "refresh_required")

@@ -1,5 +1,6 @@
 """The review queue whole: its subjects together, and the alarm (spec state-plane-storage 5)."""
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from .stats import StatsMethods
 from .terminal import TerminalMethods
 
 PRUNE_INTERVAL_MS: Final = 60_000
+BROKEN_RETRY_MS: Final = 30_000
+
+logger = logging.getLogger(__name__)
 
 
 class ReviewQueueMethods(
@@ -51,19 +55,40 @@ class ReviewQueueMethods(
         return max(min(known), self.now()) if known else None
 
     async def run_alarm(self) -> None:
-        """Reservations, commands, pruning, expired leases, hand-outs, the next alarm; in this order."""
-        await self.run_reservations()
-        await self.run_intakes()
+        """Reservations, commands, pruning, expired leases, departures, hand-outs, the next alarm; in this order.
+
+        A step that breaks is logged and does not keep the others from being done; the alarm then comes again a little
+        later, and not at once, however much is due.
+        """
+        steps = (
+            self.run_reservations,
+            self.run_intakes,
+            self._prune_step,
+            self._expiry_step,
+            self.run_departure,
+            self.run_pass,
+        )
+        broken = False
+        for step in steps:
+            try:
+                await step()
+            except Exception:
+                broken = True
+                logger.exception("alarm step %s", step.__name__)
+        if broken:
+            await self.wake(self.now() + BROKEN_RETRY_MS)
+        else:
+            await self.reschedule()
+
+    async def _prune_step(self) -> None:
         self.prune()
 
+    async def _expiry_step(self) -> None:
         def give_back() -> None:
             self.expire_batches()
             self.reclaim_expired()
 
         self.transaction(give_back)
-        await self.run_departure()
-        await self.run_pass()
-        await self.reschedule()
 
     def prune(self) -> None:
         """Removes what is past its horizon, a bounded lot of each, at most once a minute."""
