@@ -95,6 +95,7 @@ class Database:
         self._checkpoint: asyncio.Future[Any] | None = None
         self._waiting: list[tuple[int, Callable[[BaseException | None], None]]] = []
         self.failure: BaseException | None = None
+        self.closed = False
 
     # Opening and closing. `open` and `close_connection` run in a thread.
 
@@ -163,9 +164,15 @@ class Database:
     def _close_file(self) -> None:
         # Closing the last connection checkpoints and removes the -wal. After a failed sync nothing in the WAL may be
         # taken for durable: the checkpoint writes the pages again and syncs the database; without it, no reopening.
-        if self.failure is not None:
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if self.failure is not None and self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            raise sqlite3.OperationalError("the checkpoint after a failed sync was blocked")
         self.connection.close()
+        self.closed = True
+
+    async def close_again(self) -> None:
+        """Tries the last step of a `close()` that failed once more. Raises sqlite3.Error or OSError."""
+        if not self.closed:
+            await asyncio.to_thread(self._close_file)
 
     # Transactions.
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import inspect
+import logging
 import os
+import sqlite3
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,8 @@ from .websockets import RESTARTED, HibernationManager, WebSocket
 if TYPE_CHECKING:
     from .runtime import Runtime
     from .state import DurableObjectState
+
+_log = logging.getLogger("moorage.runtime")
 
 
 class DurableObjectNamespace:
@@ -62,6 +66,7 @@ class DurableObjectNamespace:
         self.names: dict[str, str] = {}
         self.sockets: dict[str, HibernationManager] = {}
         self._closing: dict[str, asyncio.Future[None]] = {}
+        self._unclosed: dict[str, Database] = {}
         self._images: dict[str, bytes] = {}
         self.bookmark_images: dict[str, BookmarkImages] = {}
         self._ids = IdFactory(unique_key, runtime.random_bytes)
@@ -132,6 +137,10 @@ class DurableObjectNamespace:
             await asyncio.wait([closing])
         database = instance.database
         key = str(instance.id)
+        if key in self._unclosed:
+            # Its last sync and the checkpoint after it failed: what the file says may not be on the disk.
+            await self._unclosed[key].close_again()
+            del self._unclosed[key]
         if database.path is None:
             restored = self.bookmark_images[key].restore() if key in self.bookmark_images else None
             database.image = self._images.get(key) if restored is None else restored
@@ -187,6 +196,9 @@ class DurableObjectNamespace:
                 await asyncio.wait([before])
             try:
                 await instance.database.close()
+            except (sqlite3.Error, OSError) as error:
+                _log.error("the file of %s cannot be closed safely: %s", instance.id, error)
+                self._unclosed[key] = instance.database
             finally:
                 if instance.database.image is not None:
                     self._images[key] = instance.database.image

@@ -138,6 +138,15 @@ class Runtime:
                 await self.in_thread(namespace.alarms.rebuild, namespace.folder)
         namespace.alarms.start()
 
+    async def quiet(self, seconds: float) -> bool:
+        """Waits until no event and no `waitUntil` work runs in any object; False when `seconds` passed before."""
+        end = asyncio.get_running_loop().time() + seconds
+        while any(instance.active for instance in self._open):
+            if asyncio.get_running_loop().time() >= end:
+                return False
+            await asyncio.sleep(0.005)
+        return True
+
     async def close(self) -> None:
         """Commits, syncs and closes every object. Safe to call twice."""
         if self._closed:

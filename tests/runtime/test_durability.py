@@ -245,3 +245,48 @@ async def test_storage_from_a_foreign_thread_is_refused(on_disk: Make) -> None:
 
     runtime = await on_disk({"Threaded": Threaded})
     assert "event loop's thread" in await runtime.namespaces["w-Threaded"].getByName("a").wrong()
+
+
+async def test_a_file_that_cannot_be_made_durable_stays_shut(on_disk: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from moorage.durable_objects.runtime.database import Database
+
+    log = ControlledLog()
+    runtime = await on_disk({"Counter": Counter}, log=log)
+    stub = counters(runtime).getByName("a")
+    assert await stub.add() == 1
+    close, refusals = Database._close_file, 2
+
+    def refused(database: Database) -> None:
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise OSError(errno.EIO, "input/output error")
+        close(database)
+
+    monkeypatch.setattr(Database, "_close_file", refused)
+    log.fail(OSError(errno.EIO, "input/output error"))
+    with pytest.raises(DurableObjectError, match="could not be made durable"):
+        await stub.add()
+    with pytest.raises(OSError, match="input/output"):
+        await counters(runtime).getByName("a").read()
+    assert await counters(runtime).getByName("a").read() >= 1
+
+
+async def test_a_stop_lets_background_work_finish(on_disk: Make) -> None:
+    class Late(DurableObject):
+        async def start(self) -> None:
+            async def work() -> None:
+                await asyncio.sleep(0.1)
+                await self.ctx.storage.put("done", True)
+
+            self.ctx.waitUntil(work())
+
+        async def done(self) -> Any:
+            return await self.ctx.storage.get("done")
+
+    runtime = await on_disk({"Late": Late})
+    await runtime.namespaces["w-Late"].getByName("a").start()
+    assert await runtime.quiet(5)
+    await runtime.close()
+    again = await on_disk({"Late": Late})
+    assert await again.namespaces["w-Late"].getByName("a").done() is True

@@ -24,6 +24,7 @@ from ..workers.discovery import Compatibility, Entrypoints, discover
 from . import loader
 from .bindings import BindingError, Buckets, build_env, namespaces
 from .crons import Crons, ScheduledController
+from .descriptors import raise_limit
 from .migrate import apply
 from .settings import HostSettings
 from .sockets import Couplings
@@ -123,20 +124,12 @@ class Host:
         it is imported.
         """
         configs = self.configurations()
+        raise_limit()
         self.settings.state.mkdir(parents=True, exist_ok=True)
         if not self._locked:
             self._lock.acquire()
             self._locked = True
-        self.runtime = runtime = Runtime(
-            self.settings.state,
-            clock=self.clock,
-            settings=RuntimeSettings(
-                idle_seconds=self.settings.idle_seconds,
-                max_open=self.settings.max_objects,
-                sync_threads=self.settings.sync_threads,
-                durable=self.settings.durable,
-            ),
-        )
+        self.runtime = runtime = self.new_runtime()
         try:
             for config in configs:
                 self.workers.append(self._load(runtime, config))
@@ -150,6 +143,19 @@ class Host:
             await self._stop()
             raise
         self.failure = None
+
+    def new_runtime(self) -> Runtime:
+        """Returns the runtime that `start` uses: the seam for tests, which bring a commit log of their own."""
+        return Runtime(
+            self.settings.state,
+            clock=self.clock,
+            settings=RuntimeSettings(
+                idle_seconds=self.settings.idle_seconds,
+                max_open=self.settings.max_objects,
+                sync_threads=self.settings.sync_threads,
+                durable=self.settings.durable,
+            ),
+        )
 
     def _load(self, runtime: Runtime, config: WorkerConfig) -> Worker:
         compatibility = Compatibility.of(config.compatibility_date, config.compatibility_flags)
@@ -226,7 +232,12 @@ class Host:
                 worker.crons.stop()
         await sockets.close()
         for worker in self.workers:
-            await worker.context.background.drain()
+            await worker.context.background.drain(self.settings.drain_seconds)
+        if self.runtime is not None and not await self.runtime.quiet(self.settings.drain_seconds):
+            _log.warning(
+                "objects were still busy after %.0f s; what they had not finished is dropped",
+                self.settings.drain_seconds,
+            )
         await lifespan.shutdown_all()
         if self.runtime is not None:
             await self.runtime.close()
