@@ -70,9 +70,18 @@ class Background:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def drain(self) -> None:
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+    async def drain(self, seconds: float | None = None) -> None:
+        """Waits for all of it, at most `seconds`; what still runs then is cancelled, and logged."""
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        while self._tasks and (end is None or loop.time() < end):
+            await asyncio.wait(set(self._tasks), timeout=None if end is None else max(0, end - loop.time()))
+        if self._tasks:
+            logger.warning("%d pieces of work given to wait_until did not end in time", len(self._tasks))
+            left = list(self._tasks)
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=1)
 
 
 _current: ContextVar[WorkerContext | None] = ContextVar("moorage_worker", default=None)
