@@ -140,7 +140,9 @@ def parse(text: str) -> dict[str, Any]:
                 value = _CONSTANTS[bare] if bare in _CONSTANTS else int(bare)
             elif inline:
                 try:
-                    value = _value(inline)
+                    value, end = _inline(inline)
+                    if end != len(inline):
+                        value = _value(inline)
                 except ValueError as error:
                     raise SubsetError(number, str(error)) from None
             else:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 DOCUMENT_ORDER: Final = ("schema_version", "lease", "sources", "items", "last_run")
@@ -33,6 +34,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z").match
 _BEYOND_JSON: Final = "\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff"
 _ESCAPED: Final = re.compile(f"[{_BEYOND_JSON}]")
 _PLAIN: Final = re.compile(f'[^"\\\\\x00-\x1f{_BEYOND_JSON}]*\\Z').match
+_PRINTABLE: Final = re.compile("[ -~]*\\Z").match
 _SPLIT_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]").search
 
 
@@ -40,8 +42,13 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
+
+
 def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    text = encode_basestring(value) if isinstance(value, str) else _encode(value)
+    if _PRINTABLE(text):
+        return text
     if _SPLIT_PAIR(text):
         raise ValueError("a text holds the two halves of one character apart; written, they would become one")
     return _ESCAPED.sub(_escape, text)
