@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -142,3 +143,4 @@ class SweepMachine(RuleBasedStateMachine):
 
 
 TestSweepMachine = SweepMachine.TestCase
+TestSweepMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

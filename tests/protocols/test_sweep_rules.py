@@ -11,7 +11,7 @@ from moorage.protocols.sweep.cursors import may_move, precedes
 from moorage.protocols.sweep.document import EVIDENCE
 from moorage.protocols.sweep.items import lacks_evidence, merged, redacted
 from moorage.protocols.sweep.legacy import parse_source_map
-from tests.support.sweep_documents import documents, spelled, values
+from tests.support.sweep_documents import documents, spelled, unhurried, values
 
 NOW = "2026-07-02T12:00:00+00:00"
 HELD = {"writer": "w1", "timestamp": NOW, "ttl_minutes": 60}
@@ -30,10 +30,12 @@ def advance(before: State, to: str = "2", item: str = "1") -> Any:
 
 
 class TestCursors:
+    @unhurried
     @given(st.text("0123456789", min_size=1), st.text("0123456789", min_size=1))
     def test_digits_are_compared_as_numbers(self, left: str, right: str) -> None:
         assert precedes(left, right) == (int(left) < int(right))
 
+    @unhurried
     @given(st.text(), st.text())
     def test_one_of_two_different_cursors_comes_first(self, left: str, right: str) -> None:
         assert not (precedes(left, right) and precedes(right, left))
@@ -60,6 +62,7 @@ class TestCursors:
 
 
 class TestItems:
+    @unhurried
     @given(st.dictionaries(st.text(), values(), max_size=4), st.dictionaries(st.text(), values(), max_size=4))
     def test_a_merge_owns_only_its_keys(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         record = merged(old, new, "s", "1")
@@ -85,6 +88,7 @@ class TestItems:
 
 
 class TestOperations:
+    @unhurried
     @given(documents(), st.sampled_from(["read", "validate", "acquire", "record"]))
     def test_nothing_that_is_not_known_is_dropped_or_changed_in_place(
         self, document: dict[str, Any], name: str

@@ -22,6 +22,7 @@ from tests.support.sweep_documents import (
     keys_of,
     spelled,
     texts,
+    unhurried,
     values,
 )
 
@@ -36,12 +37,14 @@ def _empty_for_null(value: Any) -> Any:
 
 
 class TestRoundTrip:
+    @unhurried
     @given(documents())
     def test_our_reader_reads_what_was_written(self, document: dict[str, Any]) -> None:
         text = emit(document)
         assert spelled(parse(text)) == spelled(document)
         assert emit(parse(text)) == text
 
+    @unhurried
     @given(documents())
     def test_each_entry_is_one_line_of_plain_characters(self, document: dict[str, Any]) -> None:
         text = emit(document)
@@ -52,17 +55,20 @@ class TestRoundTrip:
             character < " " or "\x7f" <= character <= "\x9f" for line in text.splitlines() for character in line
         )
 
+    @unhurried
     @given(documents(nonfinite=False))
     def test_ruamel_reads_the_same_values(self, document: dict[str, Any]) -> None:
         assume(not keys_of(document) & TYPED_KEYS_1_2)
         assert spelled(YAML(typ="safe", pure=True).load(emit(document))) == spelled(document)
 
+    @unhurried
     @given(documents(nonfinite=False))
     def test_pyyaml_reads_the_same_values(self, document: dict[str, Any]) -> None:
         assume(not keys_of(document) & TYPED_KEYS_1_1)
         assume(not any(map(is_text_in_yaml_1_1, floats_of(document))))
         assert spelled(yaml.safe_load(emit(document))) == spelled(document)
 
+    @unhurried
     @given(values())
     def test_inline_and_block_read_alike(self, value: Any) -> None:
         text = (
@@ -72,6 +78,7 @@ class TestRoundTrip:
         )
         assert spelled(parse(text)["x"]) == spelled(value)
 
+    @unhurried
     @given(texts())
     def test_a_quoted_text_is_json_too(self, text: str) -> None:
         assert parse_json(quote(text)) == text
@@ -109,6 +116,7 @@ class TestFloatExceptions:
 
 
 class TestReading:
+    @unhurried
     @given(st.text())
     def test_any_text_is_read_or_refused(self, text: str) -> None:
         try:
@@ -121,6 +129,7 @@ class TestReading:
         assert 1 <= refusal.line <= text.count("\n") + 1
         assert refusal.reason
 
+    @unhurried
     @given(st.lists(st.sampled_from(LINES)))
     def test_lines_in_any_order_are_refused_or_what_yaml_says(self, lines: list[str]) -> None:
         """Nothing is dropped or moved to another place: PyYAML reads the same from what is accepted."""

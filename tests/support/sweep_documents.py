@@ -5,14 +5,15 @@ import json
 import math
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 # Bare keys that a YAML reader gives another type; the schema wants them bare (`upsert-keys-quoting`).
 TYPED_KEYS_1_2 = {"null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"}
 TYPED_KEYS_1_1 = TYPED_KEYS_1_2 | {"yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"}
 
-LONGEST_KEY = 900
-"""PyYAML and ruamel.yaml take no key of more than 1,024 characters; ids are far below."""
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no failure."""
 
 
 def texts(max_size: int = 40) -> st.SearchStrategy[str]:
