@@ -9,6 +9,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from moorage.protocols.sweep import SubsetError, emit, parse
 from moorage.protocols.sweep.reading import parse_json
@@ -91,8 +92,8 @@ class TestRoundTrip:
         assert emit(parse(text)) == text
 
 
-class TestFloatExceptions:
-    """What another reader takes for a text: the exceptions to "reads back to the same values"."""
+class TestExceptions:
+    """The exceptions to "reads back to the same values in other readers"."""
 
     @pytest.mark.parametrize(("value", "spelling"), [(1e22, "1e+22"), (1e-07, "1e-07"), (5e-324, "5e-324")])
     def test_exponents_without_a_fraction_are_texts_in_yaml_1_1(self, value: float, spelling: str) -> None:
@@ -113,6 +114,14 @@ class TestFloatExceptions:
         assert emit({key: 1}) == f"{key}: 1\n"
         assert list(yaml.safe_load(f"{key}: 1\n")) != [key]
         assert parse(f"{key}: 1\n") == {key: 1}
+
+    def test_very_long_keys_are_refused_elsewhere(self) -> None:
+        text = emit({"x": {"k" * 1100: 1}})
+        assert parse(text) == {"x": {"k" * 1100: 1}}
+        with pytest.raises(yaml.YAMLError):
+            yaml.safe_load(text)
+        with pytest.raises(YAMLError):
+            YAML(typ="safe", pure=True).load(text)
 
 
 class TestReading:
