@@ -195,14 +195,18 @@ class AlarmScheduler:
         """Arms the timer for the next alarm."""
         self._arm()
 
-    async def close(self) -> None:
-        """Stops timers and closes the index; alarms stay in it."""
+    def stop(self) -> None:
+        """Stops timers: no alarm fires any more. They stay in the index."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for run in self._runs.values():
             if run.timer is not None:
                 run.timer.cancel()
+
+    async def close(self) -> None:
+        """Stops, and closes the index."""
+        self.stop()
         await self._database.close()
 
     # The index.

@@ -11,6 +11,7 @@ __all__ = [
     "RemoteError",
     "SqlError",
     "across_boundary",
+    "escaped",
     "reset_error",
 ]
 
@@ -58,6 +59,12 @@ class RemoteError(Exception):
 
 class DurableObjectAbort(BaseException):
     """Unwinds the running code after `ctx.abort()` or a reset; `except Exception` does not swallow it."""
+
+
+def escaped(error: BaseException) -> DurableObjectError:
+    """Returns what callers get for what `except Exception` lets pass: a cancellation, or a call of `exit()`."""
+    kind = type(error).__name__
+    return DurableObjectError(f"{kind}: {error}" if str(error) else f"{kind} was raised by the Durable Object's code")
 
 
 def reset_error(error: BaseException) -> Exception:

@@ -16,7 +16,7 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import DurableObjectAbort
+from .errors import DurableObjectAbort, escaped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -149,6 +149,9 @@ class Turn(Coroutine[Any, Any, Any]):
             return self.coro.send(value)
         except DurableObjectAbort:
             raise CancelledError from None
+        except SystemExit as error:
+            # in a task of the object's own: out of it, it would end the whole process
+            raise escaped(error) from None
         finally:
             current = before
             if gate.granted is self:

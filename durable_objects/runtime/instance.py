@@ -6,12 +6,13 @@ import logging
 import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import gate as gates
 from .alarms import HANDLER_LIMIT, AlarmInvocationInfo, AlarmOutcome, AlarmSlot
 from .database import Database
-from .errors import DurableObjectAbort, DurableObjectError, across_boundary, reset_error
+from .errors import DurableObjectAbort, DurableObjectError, across_boundary, escaped, reset_error
 from .gate import MAX_DEPTH, Gate, Section, SectionResult
 from .ids import DurableObjectId
 from .state import DurableObjectState
@@ -63,6 +64,9 @@ class Instance:
         self.state: DurableObjectState | None = None
         self.active = 0
         self.idle_since = self.clock.now()
+        # The thread that opens the file, and whether the instance counts among the open files.
+        self.opening: Future[None] | None = None
+        self.counted = False
         self._idle_timer: Any = None
         self._savepoints = 0
         self._thread = namespace.runtime.thread
@@ -103,8 +107,10 @@ class Instance:
             self.alarm.reconcile()
             self.state = DurableObjectState(self)
             self.object = self.namespace.construct(self.state)
-        except Exception as error:
-            self.reset(error)
+        except BaseException as error:
+            if self.dead is not None:
+                raise
+            self.reset(error if isinstance(error, Exception) else escaped(error))
         finally:
             self._done()
             if self.dead is None:
@@ -114,6 +120,8 @@ class Instance:
         self.active -= 1
         if self.active == 0 and self.dead is None:
             self.idle_since = self.clock.now()
+            if self.namespace.runtime.crowded:
+                self.loop.call_soon(self.namespace.evict, self)
             if self._idle_timer is None:
                 self._arm_idle(self.namespace.runtime.idle_seconds)
 
@@ -129,16 +137,28 @@ class Instance:
             self._arm_idle(left)
         else:
             self.namespace.evict(self)
+            if self.dead is None:
+                self._arm_idle(self.namespace.runtime.idle_seconds)
 
     @property
     def evictable(self) -> bool:
         """Whether nothing runs in it and nothing waits for it."""
-        return self.dead is None and self.active == 0 and self.database.clean and not self.database.in_transaction
+        idle = self.dead is None and self.active == 0 and self.gate.top is None
+        return idle and self.database.clean and not self.database.in_transaction
 
     def stop(self) -> None:
-        """Ends the instance silently (eviction): background tasks are dropped, storage is kept."""
+        """Ends the instance silently (eviction): background tasks are dropped, storage is kept.
+
+        Calls that are still running, when the runtime closes, get an error.
+        """
         self.database.commit_implicit()
+        if self.dead is not None:
+            return
         self._end(DurableObjectError("the instance was evicted"))
+        answers, self.answers = self.answers, set()
+        for waiting in answers:
+            if not waiting.done():
+                waiting.set_exception(DurableObjectError("the runtime was closed before the call was finished"))
 
     def _end(self, error: BaseException) -> None:
         self.dead = error
@@ -246,9 +266,12 @@ class Instance:
         async def run() -> None:
             try:
                 value = await body()
-            except Exception as error:
+            except BaseException as raised:
                 timer.cancel()
-                if resets:
+                if self.dead is not None and not isinstance(raised, Exception):
+                    raise
+                error = raised if isinstance(raised, Exception) else escaped(raised)
+                if resets or self.dead is not None:
                     self.reset(error)
                     raise DurableObjectAbort(str(error)) from None
                 _settle(result, error)
@@ -296,10 +319,10 @@ class Instance:
             if inspect.isawaitable(value):
                 value = await value
             value = finish(value)
-        except Exception as raised:
+        except BaseException as raised:
             if self.dead is not None:
                 raise
-            error = across_boundary(raised)
+            error = across_boundary(raised if isinstance(raised, Exception) else escaped(raised))
             _log.debug("an event of %s failed", self.id, exc_info=raised)
         self._answer(answer, value, error)
 

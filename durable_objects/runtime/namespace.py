@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from . import gate as gates
 from .alarms import AlarmOutcome, AlarmScheduler
 from .base import DurableObject
 from .bookmarks import BookmarkFolder, BookmarkImages
@@ -137,6 +138,7 @@ class DurableObjectNamespace:
             await asyncio.wait([closing])
         database = instance.database
         key = str(instance.id)
+        await self.runtime.take_place(instance)
         if key in self._unclosed:
             # Its last sync and the checkpoint after it failed: what the file says may not be on the disk.
             await self._unclosed[key].close_again()
@@ -146,7 +148,8 @@ class DurableObjectNamespace:
             database.image = self._images.get(key) if restored is None else restored
             database.open()
         else:
-            await self.runtime.in_thread(_restore_and_open, database)
+            instance.opening = self.runtime.submit(_restore_and_open, database)
+            await gates.outside(asyncio.wrap_future, instance.opening)
 
     def construct(self, state: "DurableObjectState") -> Any:
         """Returns a new object of the class; whatever its constructor raises leaves."""
@@ -195,6 +198,9 @@ class DurableObjectNamespace:
             if before is not None:
                 await asyncio.wait([before])
             try:
+                if instance.opening is not None and not instance.opening.cancel():
+                    # a thread may still be opening the file of an instance that ended meanwhile
+                    await asyncio.wait([asyncio.wrap_future(instance.opening)])
                 await instance.database.close()
             except (sqlite3.Error, OSError) as error:
                 _log.error("the file of %s cannot be closed safely: %s", instance.id, error)
@@ -204,6 +210,7 @@ class DurableObjectNamespace:
                     self._images[key] = instance.database.image
                 if self._closing.get(key) is task:
                     del self._closing[key]
+                self.runtime.give_place(instance)
 
         task = self.runtime.plain_task(close())
         self._closing[key] = task

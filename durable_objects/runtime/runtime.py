@@ -2,19 +2,21 @@
 
 import asyncio
 import inspect
+import logging
 import os
 import random
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from . import gate as gates
+from .awaitables import wake
 from .clock import Clock, SystemClock
 from .clone import Undefined
 from .commitlog import CommitLog, NoSync, WalSync
@@ -24,6 +26,9 @@ from .namespace import DurableObjectNamespace
 from .placement import LocalPlacement, Placement
 
 DESCRIPTORS_PER_OBJECT = 4
+PLACE_SECONDS = 5.0
+
+_log = logging.getLogger("moorage.runtime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,10 @@ class Runtime:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self.max_open = self.settings.max_open or _open_limit()
+        self._places = self.max_open
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        # Whether objects wait for a place and none was idle: whichever becomes idle then goes at once.
+        self.crowded = False
         self._factory_before: Any = None
         self.make_request: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] = _make_request
 
@@ -153,6 +162,8 @@ class Runtime:
             return
         self._closed = True
         for namespace in self.namespaces.values():
+            namespace.alarms.stop()
+        for namespace in self.namespaces.values():
             await namespace.close()
         if self._log is not None:
             await self._log.close()
@@ -169,13 +180,8 @@ class Runtime:
     # Open files: at most `max_open`, the longest unused evicted first.
 
     def added(self, instance: Instance) -> None:
-        """A new instance was started; an idle one may have to go."""
+        """A new instance was started."""
         self._open[instance] = None
-        if len(self._open) > self.max_open:
-            for candidate in list(self._open):
-                if candidate is not instance and candidate.evictable:
-                    candidate.namespace.evict(candidate)
-                    break
 
     def used(self, instance: Instance) -> None:
         """An instance got an event."""
@@ -186,12 +192,67 @@ class Runtime:
         """An instance ended."""
         self._open.pop(instance, None)
 
+    async def take_place(self, instance: Instance) -> None:
+        """Returns when `instance` may open its file: an idle one goes for it, or it waits for one to become idle.
+
+        Where all wait for one that cannot be opened no place ever comes free: after 5 s the limit is passed.
+        """
+        if self._places <= 0 and not self.crowded:
+            self.crowded = not self._evict_one()
+        if self._places > 0:
+            self._places -= 1
+        else:
+            await self._wait_for_place()
+        instance.counted = True
+
+    async def _wait_for_place(self) -> None:
+        handed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[handed] = None
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                await asyncio.shield(handed)
+        except TimeoutError:
+            if not handed.done():
+                self._places -= 1
+                _log.warning("more than %d objects are open: none of them has become idle", self.max_open)
+        except BaseException:
+            if handed.done():
+                self._free_place()
+            raise
+        finally:
+            self._waiting.pop(handed, None)
+            self.crowded = self.crowded and bool(self._waiting)
+
+    def give_place(self, instance: Instance) -> None:
+        """The file of `instance` is closed."""
+        if instance.counted:
+            instance.counted = False
+            self._free_place()
+
+    def _free_place(self) -> None:
+        if self._places < 0 or not self._waiting:
+            self._places += 1
+            return
+        handed = next(iter(self._waiting))
+        del self._waiting[handed]
+        wake(handed)
+
+    def _evict_one(self) -> bool:
+        for candidate in self._open:
+            if candidate.evictable:
+                candidate.namespace.evict(candidate)
+                return True
+        return False
+
     # Helpers of the parts.
 
     async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         """Runs blocking work of the runtime in a thread of its own pool."""
-        loop = asyncio.get_running_loop()
-        return await gates.outside(loop.run_in_executor, self._threads, function, *args)
+        return await gates.outside(asyncio.wrap_future, self.submit(function, *args))
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
+        """Starts blocking work of the runtime in a thread of its own pool."""
+        return self._threads.submit(function, *args)
 
     def plain_task(self, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Starts a task that belongs to no object, and keeps it until it ends."""

@@ -271,9 +271,9 @@ class DurableObjectStorage(Operations):
             value = closure(transaction)
             if inspect.isawaitable(value):
                 value = await value
-        except Exception:
+        except BaseException:
             self._transactions.remove(transaction)
-            if transaction.state == "open":
+            if transaction.state == "open" and self._instance.dead is None:
                 database.rollback_explicit()
             transaction.state = "rolled back"
             raise
