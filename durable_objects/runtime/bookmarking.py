@@ -1,12 +1,12 @@
 """The object's side of bookmarks: what `ctx.storage` calls (semantics 14)."""
 
 import asyncio
-import sqlite3
 from typing import TYPE_CHECKING
 
 from . import gate as gates
 from .bookmarks import BookmarkFolder, BookmarkImages, make, time_of
 from .errors import DurableObjectError
+from .reading import snapshot
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -33,15 +33,15 @@ class Bookmarks:
         if database.path is None:
             self._images().keep(bookmark, database.connection.serialize(), now)
             return bookmark
-        # The read transaction begins here, on the loop: later writes of the object are not in the copy.
-        reader = sqlite3.connect(database.path, isolation_level=None, check_same_thread=False)
+        # No event of the object may come between the commit and the snapshot; the copy itself lets them go on.
+        folder = BookmarkFolder(database.path)
+        reading = snapshot(database.path)
+        reader = await instance.critical_section(lambda: gates.run_outside(reading.__aenter__()), resets=False)
         try:
-            reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            folder = BookmarkFolder(database.path)
-            await gates.run_outside(asyncio.to_thread(_copy, folder, bookmark, reader, now))
+            await gates.run_outside(folder.copy(bookmark, reader))
         finally:
-            reader.close()
+            await gates.run_outside(reading.__aexit__(None, None, None))
+        await gates.run_outside(asyncio.to_thread(folder.prune, now))
         return bookmark
 
     async def for_time(self, milliseconds: int) -> str:
@@ -72,8 +72,3 @@ class Bookmarks:
 
     def _images(self) -> BookmarkImages:
         return self._instance.namespace.bookmark_images.setdefault(str(self._instance.id), BookmarkImages())
-
-
-def _copy(folder: BookmarkFolder, bookmark: str, reader: sqlite3.Connection, now: int) -> None:
-    folder.copy(bookmark, reader)
-    folder.prune(now)

@@ -6,14 +6,18 @@ for at most `KEPT_DAYS` days; older ones are gone. `getBookmarkForTime` finds th
 time: there is no copy of moments at which nobody asked.
 """
 
+import asyncio
 import os
 import re
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .commitlog import sync_folder
+
+if TYPE_CHECKING:
+    import aiosqlite
 
 KEPT: Final = 32
 KEPT_DAYS: Final = 30
@@ -35,7 +39,7 @@ def time_of(bookmark: str) -> int:
 
 
 class BookmarkFolder:
-    """The kept copies of one object on disk. Every method blocks: call them in a thread."""
+    """The kept copies of one object on disk. All methods but `copy` block: call them in a thread."""
 
     def __init__(self, path: str) -> None:
         self._database = Path(path)
@@ -47,16 +51,19 @@ class BookmarkFolder:
             return []
         return sorted(path.stem for path in self._folder.glob("*.sqlite") if _SHAPE.match(path.stem))
 
-    def copy(self, bookmark: str, source: sqlite3.Connection) -> None:
-        """Copies what `source`, in its open read transaction, sees; durable when this returns."""
-        self._folder.mkdir(exist_ok=True)
+    async def copy(self, bookmark: str, source: "aiosqlite.Connection") -> None:
+        """Copies what `source`, in its open snapshot, sees; durable when this returns."""
         target = self._folder / f"{bookmark}.sqlite"
         temporary = target.with_suffix(".new")
-        connection = sqlite3.connect(temporary)
+        await asyncio.to_thread(self._folder.mkdir, exist_ok=True)
+        copy = await asyncio.to_thread(sqlite3.connect, temporary, check_same_thread=False)
         try:
-            source.backup(connection)
+            await source.backup(copy)
         finally:
-            connection.close()
+            await asyncio.to_thread(copy.close)
+        await asyncio.to_thread(self._publish, temporary, target)
+
+    def _publish(self, temporary: Path, target: Path) -> None:
         _sync(temporary)
         os.replace(temporary, target)
         sync_folder(self._folder)
