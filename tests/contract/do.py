@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -280,10 +280,10 @@ def _order(
         yield Difference(path, list(expected), list(got), case, operation)
 
 
-def replay_case(case: dict[str, Any]) -> tuple[str, str]:
-    """Returns outcome and detail of one case."""
+def replay_case(case: dict[str, Any], run: Callable[..., Any] = asyncio.run) -> tuple[str, str]:
+    """Returns outcome and detail of one case; `run` runs a coroutine on the event loop of choice."""
     try:
-        got = asyncio.run(Harness(case).replay())
+        got = run(Harness(case).replay())
     except JavaScriptOnly as reason:
         rule = UNAVAILABLE.get(str(reason), None)
         return ("skipped", f"{rule}: {reason}") if rule else ("failed", f"not available: {reason}")
