@@ -97,7 +97,9 @@ class Runner:
     def plan(
         self, first: str | None = None, last: str | None = None, *, force: Collection[str] = ()
     ) -> list[Planned]:
-        """The decision for each selected stage, on a clone, if every stage that runs succeeds. Saves nothing.
+        """The decision for each selected stage, on a clone, if every stage that runs succeeds, or skips as before.
+
+        Saves nothing.
 
         Raises Refused as `run` does.
         """
@@ -112,10 +114,20 @@ class Runner:
                 decision, clone = self._consider(clone, stage, name in force, evidence)
                 found.append(Planned(name, decision))
                 if decision.action is Action.RUN:
-                    clone = _assume_success(clone, name)
-                    if decision.dependents_on_success:
-                        clone = rules.invalidate(clone, self.pipeline.dependents(name))
+                    clone = self._foreseen(clone, name, decision)
         return found
+
+    def _foreseen(self, manifest: SessionManifest, name: str, decision: Decision) -> SessionManifest:
+        """What planning takes for granted of a stage that runs, so that later decisions are those of a run: that it
+        succeeds, or skips itself as it did before.
+        """
+        record = manifest.stages.get(name)
+        if record is None or record.status is Status.SKIPPED:
+            return manifest
+        manifest = rules.with_record(manifest, replace(record, status=Status.SUCCEEDED))
+        return (
+            rules.invalidate(manifest, self.pipeline.dependents(name)) if decision.dependents_on_success else manifest
+        )
 
     def _consider(
         self, manifest: SessionManifest, stage: Stage, force: bool, evidence: Fingerprint | None
@@ -279,14 +291,6 @@ class Runner:
             return Interrupted(name, saving)
         self._report(Report(name, "interrupted"), name)
         return Interrupted(name)
-
-
-def _assume_success(manifest: SessionManifest, name: str) -> SessionManifest:
-    """What planning takes for granted of a stage that runs, so that later decisions are those of a run."""
-    record = manifest.stages.get(name)
-    if record is None:
-        return manifest
-    return rules.with_record(manifest, replace(record, status=Status.SUCCEEDED))
 
 
 @contextmanager

@@ -207,19 +207,7 @@ DELIVERY = ("analyze", "publish", "notify")
 
 
 def test_dependents_are_those_of_the_table_in_canonical_order() -> None:
-    order = [
-        "prepare",
-        "transcribe",
-        "merge",
-        "polish",
-        "normalize",
-        "trim",
-        "render",
-        "extract",
-        "analyze",
-        "publish",
-        "notify",
-    ]
+    order = ["prepare", "transcribe", "merge", "polish", "normalize", "trim", "render", "extract", *DELIVERY]
     assert list(NARRATIO.order) == order
     for name in order[:6]:
         assert list(NARRATIO.dependents(name)) == order[order.index(name) + 1 :]
