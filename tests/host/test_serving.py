@@ -3,13 +3,16 @@
 import asyncio
 import datetime
 import json
+import sqlite3
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from moorage.durable_objects.runtime.testing import ManualClock
 from moorage.wrangler_compat.config import ConfigError
@@ -18,6 +21,7 @@ from moorage.wrangler_compat.host.bindings import BindingError
 from moorage.wrangler_compat.host.clock import AdjustableClock
 from moorage.wrangler_compat.host.host import Host
 from moorage.wrangler_compat.host.loader import LoadError
+from moorage.wrangler_compat.host.objects import command as objects_command
 from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.settings import HostSettings
 from moorage.wrangler_compat.host.statelock import StateInUse
@@ -231,9 +235,29 @@ async def test_admin_port(serve: Make, tmp_path: Path) -> None:
         assert (await client.get("/ready")).text == "ready\n"
         assert (await client.get("/live")).status_code == 200
         assert (await client.get("/other")).status_code == 404
+        [item] = (await client.get("/objects")).json()
+        shown = (await client.get(f"/objects/sample-Counter/{item['id']}")).json()
+        assert shown == {"alarm": None, "keys": {"n": 1}, "tables": {}}
+        await _objects_through_the_server(str(serving.admin_url), tmp_path)
         serving.host.settings.state.rename(tmp_path / "moved")
         assert (await client.get("/ready")).status_code == 503
         (tmp_path / "moved").rename(serving.host.settings.state)
+
+
+async def _objects_through_the_server(url: str, folder: Path) -> None:
+    """The command asks the admin port, from anywhere."""
+    target = folder / "copy.sqlite"
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(objects_command, [*arguments, "--admin", url])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "sample-Counter" in await asyncio.to_thread(run, "list")
+    assert "n = 1" in await asyncio.to_thread(run, "show", "sample-Counter", "a")
+    await asyncio.to_thread(run, "export", "sample-Counter", "a", "-o", str(target))
+    with closing(sqlite3.connect(target)) as copy:
+        assert copy.execute("SELECT key FROM _cf_KV").fetchall() == [("n",)]
 
 
 async def test_the_clock_hook_runs_due_alarms(serve: Make, tmp_path: Path) -> None:

@@ -128,14 +128,32 @@ def contents(path: Path) -> Contents:
 
 def export(path: Path, target: Path) -> int:
     """Copies a consistent snapshot into the new file `target`; returns its bytes. Raises InspectionError."""
-    if target.exists():
-        raise InspectionError(f"{target} is there already; an export never overwrites")
+    _refuse_existing(target)
     temporary = target.with_name(f"{target.name}.new")
     with closing(_reader(path)) as source, closing(sqlite3.connect(temporary)) as copy:
         source.backup(copy)
+    return _publish(temporary, target)
+
+
+def write_new(target: Path, data: bytes) -> int:
+    """Writes the new file `target` durably; returns its bytes. Raises InspectionError when it is there already."""
+    _refuse_existing(target)
+    temporary = target.with_name(f"{target.name}.new")
+    temporary.write_bytes(data)
+    return _publish(temporary, target)
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise InspectionError(f"{target} is there already; an export never overwrites")
+
+
+def _publish(temporary: Path, target: Path) -> int:
     _sync(temporary)
-    os.link(temporary, target)
-    temporary.unlink()
+    try:
+        os.link(temporary, target)
+    finally:
+        temporary.unlink()
     sync_folder(target.parent)
     return target.stat().st_size
 
