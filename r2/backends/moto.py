@@ -164,6 +164,11 @@ class MotoBackend(S3Backend):
         with ThreadPoolExecutor(1) as executor:
             return await in_thread(executor, start)
 
+    @property
+    def address(self) -> tuple[str, str]:
+        """The server's URL, and the bucket's name there: what another S3 client reaches it by (keys: `moto`)."""
+        return self._settings.endpoint_url or "", self.bucket
+
     async def close(self) -> None:
         if self._closed:
             return
