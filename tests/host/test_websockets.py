@@ -73,7 +73,9 @@ class Room(DurableObject):
         if request.headers.get("upgrade") != "websocket":
             return Response("a WebSocket is expected", status=426)
         client, server = WebSocketPair.new().object_values()
-        if request.url.endswith("/plain"):
+        if request.url.endswith("/half-open"):
+            server.accept({"allowHalfOpen": True})
+        elif request.url.endswith("/plain"):
             server.accept()
             server.addEventListener("message", lambda event: server.send(event.data))
             server.addEventListener("close", lambda event: self.ctx.waitUntil(
@@ -109,6 +111,11 @@ class Room(DurableObject):
             ws.send(message)
 
     async def webSocketClose(self, ws, code, reason, clean):
+        if reason == "answer me":
+            ws.send("one more thing")
+            ws.close(4555, "answered")
+        if reason == "take your time":
+            await asyncio.sleep(0.05)
         await self.note(f"close {code} {reason} {clean}")
 
 class Default(WorkerEntrypoint):
@@ -206,6 +213,32 @@ async def test_a_clients_close_reaches_the_object(serve: Open, code: int, reason
     client = await dial(serving, "/one")
     await client.close(code, reason)
     assert await log(serving) == [f"close {code} {reason} True"]
+
+
+async def test_an_objects_answer_to_a_close_reaches_the_client(serve: Open) -> None:
+    serving = await serve()
+    async with dial(serving, "/one") as client:
+        closing = asyncio.ensure_future(client.close(1000, "answer me"))
+        assert await client.recv() == "one more thing"
+        await closing
+        assert (client.close_code, client.close_reason) == (4555, "answered")
+    async with dial(serving, "/one") as client:
+        await client.close(4000, "take your time")
+        assert (client.close_code, client.close_reason) == (4000, "take your time")
+    lines = ["close 1000 answer me True", "close 4000 take your time True"]
+    assert await log(serving, lines=2) == lines
+    assert serving.host.couplings.open == set()
+
+
+async def test_a_close_that_is_never_answered_ends_after_a_while(serve: Open) -> None:
+    serving = await serve()
+    client = await dial(serving, "/half-open")
+    [coupling] = serving.host.couplings.open
+    coupling._send.__self__.close_timeout = 0.05  # type: ignore[attr-defined]
+    await client.close(4000, "me first")
+    assert (client.close_code, client.close_reason) == (4000, "me first")
+    while serving.host.couplings.open:
+        await asyncio.sleep(0.01)
 
 
 async def test_a_lost_client_is_an_unclean_close(serve: Open) -> None:

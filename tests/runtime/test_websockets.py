@@ -700,6 +700,9 @@ def test_frames_arrive_in_order_and_nothing_follows_an_ending(sent: list[Any], l
         def ready(self, end: Any) -> None:
             got.append(end.take())
 
+        def settled(self, end: Any) -> None:
+            raise AssertionError("nobody settles this pipe")
+
     expected: list[Any] = []
     for number, frame in enumerate(sent):
         if number == listens_after:

@@ -19,6 +19,7 @@ from .application import Application
 from .host import Host
 from .http1 import protocol
 from .settings import HostSettings
+from .ws1 import HalfClosingProtocol
 
 _log = logging.getLogger("moorage.host")
 
@@ -43,6 +44,7 @@ def _config(app: Any, settings: HostSettings) -> uvicorn.Config:
         log_config=None,
         backlog=BACKLOG,
         server_header=False,
+        ws=HalfClosingProtocol,
         ws_max_size=settings.socket_message,
         ws_ping_interval=settings.socket_ping_seconds or None,
         ws_ping_timeout=settings.socket_ping_seconds or None,
@@ -105,6 +107,13 @@ class Serving:
         if admin is not None:
             self.admin_url = _url(admin)
             await self._serve(Admin(self.host), admin)
+
+    async def attach(self) -> None:
+        """Serves a host that was started already. Raises OSError."""
+        settings = self.host.settings
+        listening = bind(settings.host, settings.port)
+        self.url = _url(listening)
+        await self._serve(self.application, listening)
 
     async def _serve(self, app: Any, listening: socket.socket) -> None:
         server = _Server(_config(app, self.host.settings))

@@ -1,7 +1,8 @@
 """Couples a server's WebSocket with the end of a pair that a Worker returned.
 
 ASGI has no half-closed socket: a server answers a client's Close frame by itself, with the client's own code, and
-only then tells. What an object sends in `webSocketClose` therefore does not reach a client that closed first.
+only then tells. What an object sends in `webSocketClose` reaches a client that closed first where the server has
+the extension of `ws1`, as `moorage serve` and `dev` do.
 """
 
 import asyncio
@@ -21,6 +22,9 @@ from moorage.durable_objects.runtime.websockets import (
     WebSocket,
     WebSocketFailure,
 )
+
+HALF_CLOSE: Final = "moorage.half_close"
+"""The ASGI extension: after `websocket.disconnect` the application may still send, `websocket.close` last."""
 
 NO_STATUS: Final = 1005
 ABNORMAL: Final = 1006
@@ -71,7 +75,7 @@ class Couplings:
             end.abandon()
             return response.status
         await send(_acceptance(response))
-        coupling = Coupling(end, receive, send, self.limit)
+        coupling = Coupling(end, receive, send, self.limit, half_close=HALF_CLOSE in scope.get("extensions", {}))
         self.open.add(coupling)
         try:
             await coupling.run()
@@ -115,9 +119,23 @@ class Coupling:
     server took the last.
     """
 
-    __slots__ = ("_closing", "_context", "_limit", "_reader", "_receive", "_send", "_writer", "end", "loop")
+    __slots__ = (
+        "_closing",
+        "_context",
+        "_half_close",
+        "_leaving",
+        "_limit",
+        "_reader",
+        "_receive",
+        "_said_close",
+        "_send",
+        "_settled",
+        "_writer",
+        "end",
+        "loop",
+    )
 
-    def __init__(self, end: SocketEnd, receive: Receive, send: Send, limit: int) -> None:
+    def __init__(self, end: SocketEnd, receive: Receive, send: Send, limit: int, *, half_close: bool) -> None:
         self.end = end
         self.loop = asyncio.get_running_loop()
         self._receive = receive
@@ -126,7 +144,8 @@ class Coupling:
         self._context = contextvars.copy_context()
         self._reader: asyncio.Task[Any] | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._closing = False
+        self._half_close = half_close
+        self._closing = self._leaving = self._said_close = self._settled = False
 
     async def run(self) -> None:
         """Returns when the connection is closed. The end is told how, whatever happens."""
@@ -158,7 +177,12 @@ class Coupling:
                 if end.full:
                     await end.room()
             else:
-                end.push(_close_of(message))
+                close = _close_of(message)
+                end.push(close)
+                if self._half_close and close.clean and not self._said_close:
+                    # what is sent now still reaches the client; the writer ends this wait, or the connection does
+                    self._leaving = True
+                    await receive()
                 return
 
     def ready(self, end: SocketEnd) -> None:
@@ -180,7 +204,10 @@ class Coupling:
                     await send({"type": "websocket.send", "bytes": frame})
                 elif isinstance(frame, Close) and frame.clean:
                     code = NORMAL if frame.code == NO_STATUS else frame.code
+                    self._said_close = True
                     await send({"type": "websocket.close", "code": code, "reason": frame.reason})
+                    if self._leaving:
+                        self._cut()
                 else:
                     self._cut()  # an aborted object says no goodbye: the client sees 1006
         except OSError:
@@ -190,6 +217,14 @@ class Coupling:
             self._cut()
         finally:
             self._writer = None
+            if self._settled:
+                self._cut()
+
+    def settled(self, end: SocketEnd) -> None:
+        """The client's Close frame stays unanswered: the server answers it by itself."""
+        self._settled = self._leaving
+        if self._settled and self._writer is None:
+            self._cut()
 
     def _cut(self) -> None:
         self.end.abandon()

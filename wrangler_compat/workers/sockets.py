@@ -91,6 +91,9 @@ class NetworkConnection:
         if self._writer is None:
             self._writer = asyncio.Task(self._write(end), loop=self.loop, context=self._context)
 
+    def settled(self, end: SocketEnd) -> None:
+        """The library has answered the server's Close frame already."""
+
     async def _write(self, end: SocketEnd) -> None:
         from websockets.exceptions import ConnectionClosed
 

@@ -37,6 +37,9 @@ class Consumer(Protocol):
     def ready(self, end: "SocketEnd") -> None:
         """Frames wait in the inbox of `end`. Must not block; called once for every frame."""
 
+    def settled(self, end: "SocketEnd") -> None:
+        """The peer has dealt with the ending that came from `end`, and will not answer it."""
+
 
 class _Gated:
     __slots__ = ("frame", "open")
@@ -145,6 +148,12 @@ class SocketEnd:
         """What was sent and has not left the other end, in bytes or characters."""
         waiting = 0 if self.outbox is None else sum(size_of_frame(entry.frame) for entry in self.outbox)
         return waiting + (0 if self.peer is None else self.peer.buffered)
+
+    def settle(self) -> None:
+        """The ending that arrived here has been dealt with and stays unanswered: the feeder need not wait."""
+        peer = self.peer
+        if peer is not None and peer.consumer is not None and not self.spent:
+            peer.consumer.settled(peer)
 
     # From the peer.
 

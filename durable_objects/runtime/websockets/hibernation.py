@@ -158,6 +158,9 @@ class HibernationManager:
             if not tagged:
                 del self.by_tag[tag]
 
+    def settled(self, end: SocketEnd) -> None:
+        """What the peer does not answer, an object does not wait for."""
+
     # Events.
 
     def ready(self, end: SocketEnd) -> None:
@@ -179,7 +182,7 @@ class HibernationManager:
                 end.abandon()  # the runtime is closing
                 return
             answer = instance.event(partial(self._handle, instance, end, frame), _nothing)
-            answer.add_done_callback(_read)
+            answer.add_done_callback(partial(_over, end, frame))
 
     async def _handle(self, instance: "Instance", end: SocketEnd, frame: Frame) -> None:
         try:
@@ -241,6 +244,8 @@ def _nothing(_value: Any) -> None:
     return None
 
 
-def _read(answer: "asyncio.Future[Any]") -> None:
+def _over(end: SocketEnd, frame: Frame, answer: "asyncio.Future[Any]") -> None:
     if not answer.cancelled():
-        answer.exception()
+        answer.exception()  # a reset; otherwise the error was logged
+    if isinstance(frame, Close) and not end.closed_outgoing:
+        end.settle()

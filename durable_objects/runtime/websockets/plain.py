@@ -79,6 +79,9 @@ class PlainDelivery:
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
+    def settled(self, end: SocketEnd) -> None:
+        """A program sees no end that its peer does not answer (semantics 13.4)."""
+
     def _start_plain(self, end: SocketEnd) -> "asyncio.Task[None]":
         return asyncio.Task(self._deliver(end), loop=self.loop, context=self._context)
 
