@@ -19,6 +19,7 @@ from .model import (
     QueueConsumer,
     QueueProducer,
     R2Bucket,
+    RateLimit,
     ServiceBinding,
     UnsupportedBinding,
     WorkerConfig,
@@ -27,7 +28,18 @@ from .operations import folder_of
 from .values import JsonValue, Object, get, is_number, is_object
 
 SERVED = frozenset(
-    {"vars", "durable_objects", "r2_buckets", "kv_namespaces", "d1_databases", "queues", "services", "assets"}
+    {
+        "vars",
+        "durable_objects",
+        "r2_buckets",
+        "kv_namespaces",
+        "d1_databases",
+        "queues",
+        "services",
+        "assets",
+        "ratelimits",
+        "version_metadata",
+    }
 )
 """Binding sections that `WorkerConfig` has fields for; whether a host serves each of them is the host's to say."""
 
@@ -91,7 +103,8 @@ def build(
             for e in _entries(document, "d1_databases")
         ),
         queue_producers=tuple(
-            QueueProducer(_name(e), _text(e, "queue") or "") for e in _entries(document, "queues", "producers")
+            QueueProducer(_name(e), _text(e, "queue") or "", _number(e, "delivery_delay"))
+            for e in _entries(document, "queues", "producers")
         ),
         queue_consumers=tuple(_consumer(entry) for entry in _entries(document, "queues", "consumers")),
         services=tuple(
@@ -103,6 +116,8 @@ def build(
         dev=_dev(document),
         unsupported=tuple(_unsupported(document)),
         document=MappingProxyType(document),
+        rate_limits=tuple(_rate_limit(entry) for entry in _entries(document, "ratelimits")),
+        version_metadata=_version_metadata(document),
     )
 
 
@@ -190,6 +205,22 @@ def _assets(document: Object, folder: Path) -> Assets | None:
         not_found_handling=_text(section, "not_found_handling") or "none",
         run_worker_first=_texts(first) if isinstance(first, list) else first is True,
     )
+
+
+def _rate_limit(entry: Object) -> RateLimit:
+    simple = entry.get("simple")
+    rule = simple if is_object(simple) else {}
+    return RateLimit(
+        name=_text(entry, "name") or "",
+        namespace_id=_text(entry, "namespace_id") or "",
+        limit=_number(rule, "limit") or 0,
+        period=_number(rule, "period") or 0,
+    )
+
+
+def _version_metadata(document: Object) -> str | None:
+    section = document.get("version_metadata")
+    return _text(section, "binding") if is_object(section) else None
 
 
 def _dev(document: Object) -> DevSettings:

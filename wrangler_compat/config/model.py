@@ -65,6 +65,11 @@ class KvNamespace:
     id: str | None = None
     preview_id: str | None = None
 
+    @property
+    def storage_name(self) -> str:
+        """What local storage is keyed by: the preview id, else the id, else the binding."""
+        return self.preview_id or self.id or self.binding
+
 
 @dataclass(frozen=True, slots=True)
 class D1Database:
@@ -75,13 +80,19 @@ class D1Database:
     database_name: str | None = None
     preview_database_id: str | None = None
 
+    @property
+    def storage_name(self) -> str:
+        """What local storage is keyed by: the preview id, else the id, else the binding."""
+        return self.preview_database_id or self.database_id or self.binding
+
 
 @dataclass(frozen=True, slots=True)
 class QueueProducer:
-    """`env.<binding>` sends to a queue."""
+    """`env.<binding>` sends to a queue. delivery_delay: in seconds, for messages that are sent without one."""
 
     binding: str
     queue: str
+    delivery_delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,16 @@ class Assets:
     html_handling: str = "auto-trailing-slash"
     not_found_handling: str = "none"
     run_worker_first: bool | tuple[str, ...] = False
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """`env.<name>` allows `limit` calls a key in each `period` of seconds; bindings of one namespace count together."""
+
+    name: str
+    namespace_id: str
+    limit: float
+    period: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +200,8 @@ class WorkerConfig:
     dev: DevSettings
     unsupported: tuple[UnsupportedBinding, ...]
     document: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    rate_limits: tuple[RateLimit, ...] = ()
+    version_metadata: str | None = None
 
     @property
     def bound_classes(self) -> tuple[str, ...]:

@@ -13,10 +13,7 @@ from ..config import WorkerConfig, folder_of
 from ..workers.discovery import Entrypoints
 from ..workers.environment import Env
 from .migrate import Applied
-
-
-class BindingError(Exception):
-    """A binding cannot be built; the text names it and says what would be right."""
+from .values import BindingError as BindingError
 
 
 @dataclass

@@ -22,20 +22,22 @@ from ..workers.calling import call, call_fetch
 from ..workers.current import ExecutionContext, WorkerContext, running
 from ..workers.discovery import Compatibility, Entrypoints, discover
 from . import loader
+from .assets import StaticAssets
 from .bindings import BindingError, Buckets, build_env, namespaces
 from .crons import Crons, ScheduledController
 from .descriptors import raise_limit
 from .migrate import apply
+from .queues.batch import MessageBatch
 from .settings import HostSettings
 from .sockets import Couplings
 from .statelock import StateLock
+from .values import PLAIN_VALUES
+from .wiring import Wiring, assets_of
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-# A flag of ours: values of storage and of calls are plain dicts, lists and bytes, without `.to_py()` and the like.
-PLAIN_VALUES: Final = "moorage_plain_values"
 # A function of ours in a Worker's main module: called once with `env`, before the first request.
 STARTED: Final = "moorage_started"
 # From this compatibility date on `deleteAll()` deletes the alarm too (semantics 8.9).
@@ -56,6 +58,7 @@ class Worker:
     own: Mapping[str, DurableObjectNamespace]
     base_context: Context
     crons: Crons | None = None
+    assets: StaticAssets | None = None
 
     @property
     def env(self) -> Any:
@@ -95,6 +98,7 @@ class Host:
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
         self.clock: Clock = clock or SystemClock()
         self.runtime: Runtime | None = None
+        self.wiring: Wiring | None = None
         self.workers: list[Worker] = []
         self.failure: BaseException | None = None
         state = settings.state
@@ -133,10 +137,12 @@ class Host:
         try:
             for config in configs:
                 self.workers.append(self._load(runtime, config))
+            self.wiring = Wiring(self, runtime)
             known = {worker.config.name: worker.own for worker in self.workers}
             for worker in self.workers:
                 await self._bind(worker, known)
             await runtime.start()
+            self.wiring.start()
             for worker in self.workers:
                 self._start_crons(runtime, worker)
         except BaseException:
@@ -174,9 +180,13 @@ class Host:
             names = ", ".join(f"{binding.name} ({binding.kind})" for binding in config.unsupported)
             raise BindingError(f"bindings that cannot be served here: {names}")
         context = WorkerContext(None, name=config.name, before_outgoing=gate_open)
-        with running(context):
-            module = loader.load_main(config)
-        found = discover(module, compatibility)
+        assets = assets_of(config, has_worker=config.main is not None)
+        if config.main is None and assets is not None:
+            module, found = ModuleType(config.name), Entrypoints()
+        else:
+            with running(context):
+                module = loader.load_main(config)
+            found = discover(module, compatibility)
         applied = apply(self.settings.state, config)
         for operation in applied.operations:
             _log.info("migration: %s", operation.describe())
@@ -189,7 +199,7 @@ class Host:
                 _log.warning("class %s is bound, but no migration declares it: key-value storage only", known.name)
         with running(context):
             base = copy_context()
-        return Worker(config, variables, module, found, context, own, base)
+        return Worker(config, variables, module, found, context, own, base, assets=assets)
 
     async def _bind(self, worker: Worker, known: Mapping[str, Mapping[str, DurableObjectNamespace]]) -> None:
         values = {name: variable.value for name, variable in worker.variables.values.items()}
@@ -209,8 +219,8 @@ class Host:
                     await value
 
     def more_bindings(self, worker: Worker) -> Mapping[str, Any]:
-        """Bindings of further kinds: the seam for service bindings and the like."""
-        return {}
+        """Bindings of further kinds: key-value namespaces, databases, queues, services, assets and the like."""
+        return {} if self.wiring is None else self.wiring.bindings(worker)
 
     def _start_crons(self, runtime: Runtime, worker: Worker) -> None:
         if not worker.config.crons:
@@ -230,6 +240,9 @@ class Host:
         for worker in self.workers:
             if worker.crons is not None:
                 worker.crons.stop()
+        if self.wiring is not None:
+            await self.wiring.stop(self.settings.drain_seconds)
+            self.wiring = None
         await sockets.close()
         for worker in self.workers:
             await worker.context.background.drain(self.settings.drain_seconds)
@@ -278,7 +291,14 @@ class Host:
         return worker.found.legacy.get(event)
 
     async def fetch(self, worker: Worker, request: Request) -> Response:
-        """Delivers a request to the Worker's default entrypoint. Whatever the handler raises leaves."""
+        """Delivers a request to the Worker's static assets or its default entrypoint.
+
+        Whatever the handler raises leaves.
+        """
+        if worker.assets is not None:
+            answer = await worker.assets.first_answer(request)
+            if answer is not None:
+                return answer
         with running(worker.context):
             target = self._target(worker, "fetch")
             if target is None:
@@ -297,3 +317,13 @@ class Host:
             legacy = worker.found.default is None
             rest = (worker.context.env, ExecutionContext(worker.context)) if legacy else (None, None)
             await call(target, controller, *rest)
+
+    async def queue(self, worker: Worker, batch: MessageBatch) -> None:
+        """Delivers a batch of messages. Raises LookupError without a handler, and whatever the handler raises."""
+        with running(worker.context):
+            target = self._target(worker, "queue")
+            if target is None:
+                raise LookupError(f"{worker.config.name} has no queue handler")
+            legacy = worker.found.default is None
+            rest = (worker.context.env, ExecutionContext(worker.context)) if legacy else (None, None)
+            await call(target, batch, *rest)

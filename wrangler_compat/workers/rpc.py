@@ -27,6 +27,7 @@ from moorage.durable_objects.runtime.web import (
     js_string,
 )
 
+from .bindings import Binding, FetcherBinding
 from .js.binary import JsBuffer, buffer_bytes
 from .js.dates import Date
 from .js.errors import DataCloneError, JsException
@@ -97,7 +98,7 @@ def received(value: Any) -> Any:
     return python_from_rpc(python_to_rpc(value))
 
 
-references: list[type] = [RpcStub]
+references: list[type] = [RpcStub, Binding]
 """Classes whose instances cross as they are: stubs, and the bindings that the host adds."""
 
 
@@ -201,5 +202,7 @@ def _in(value: Any, seen: dict[int, Any]) -> Any:
 
 
 _RpcStubWrapper = RpcStub
+_BindingWrapper = Binding
+_FetcherWrapper = FetcherBinding
 
 __all__ = ["JsDict", "RpcStub", "call_target", "python_from_rpc", "python_to_rpc", "received", "references"]
