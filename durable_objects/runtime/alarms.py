@@ -5,6 +5,8 @@ leaves after. The index may therefore name a time that is too early, never one t
 up in the object itself before it runs.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import sqlite3
@@ -48,7 +50,7 @@ class AlarmSlot:
 
     __slots__ = ("_counter", "_instance", "_later", "firing", "indexed", "touched")
 
-    def __init__(self, instance: "Instance") -> None:
+    def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._counter = 0
         self._later: int | bool | None = False
@@ -148,7 +150,7 @@ class AlarmScheduler:
 
     def __init__(
         self,
-        namespace: "DurableObjectNamespace",
+        namespace: DurableObjectNamespace,
         path: str | None,
         log: CommitLog,
         clock: Clock,
@@ -311,7 +313,7 @@ class AlarmScheduler:
             actor_id, name, run.attempts, lambda outcome: self._ended(actor_id, name, outcome)
         )
 
-    def _ended(self, actor_id: str, name: str | None, outcome: "AlarmOutcome") -> None:
+    def _ended(self, actor_id: str, name: str | None, outcome: AlarmOutcome) -> None:
         run = self._runs.get(actor_id)
         if run is None or self._closed:
             return

@@ -4,6 +4,8 @@ The connection lives on the event loop's thread: a storage call finishes at once
 event in. Opening, closing and checkpoints, which sync, happen in threads.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
@@ -412,7 +414,7 @@ def passive_checkpoint(path: str) -> tuple[int, int]:
         connection.close()
 
 
-def _log_failure(future: "asyncio.Future[Any]") -> None:
+def _log_failure(future: asyncio.Future[Any]) -> None:
     if not future.cancelled() and (error := future.exception()) is not None:
         import logging
 

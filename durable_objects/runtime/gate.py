@@ -7,6 +7,8 @@ The Task stays a genuine one: timeouts, task groups and cancel scopes work insid
 What escapes the gate: bare `loop.call_later`/`call_soon` callbacks, and finalisers of abandoned async generators.
 """
 
+from __future__ import annotations
+
 import asyncio
 import functools
 from asyncio import CancelledError, Future, Task
@@ -24,7 +26,7 @@ T = TypeVar("T")
 MAX_DEPTH = 64
 
 # The Turn whose step is running. A step is synchronous, so one variable per process (one loop) is exact.
-current: "Turn | None" = None
+current: Turn | None = None
 
 
 class Section:
@@ -32,7 +34,7 @@ class Section:
 
     __slots__ = ("depth", "done", "parent", "started")
 
-    def __init__(self, parent: "Section | None") -> None:
+    def __init__(self, parent: Section | None) -> None:
         self.parent = parent
         self.depth: int = 1 if parent is None else parent.depth + 1
         self.done = False
@@ -211,7 +213,7 @@ class SectionResult:
 
     __slots__ = ("_future", "_section")
 
-    def __init__(self, section: Section, future: "Future[Any]") -> None:
+    def __init__(self, section: Section, future: Future[Any]) -> None:
         self._section = section
         self._future = future
 

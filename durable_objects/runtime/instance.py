@@ -1,5 +1,7 @@
 """One live instance of an object: gate, database, events and their answers, its end (semantics 2 to 5)."""
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import logging
@@ -7,6 +9,7 @@ import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import gate as gates
@@ -47,7 +50,7 @@ class Bond:
 class Instance:
     """Built by the first event, dropped after ten idle seconds, an abort, or a failed commit."""
 
-    def __init__(self, namespace: "DurableObjectNamespace", object_id: DurableObjectId, database: Database) -> None:
+    def __init__(self, namespace: DurableObjectNamespace, object_id: DurableObjectId, database: Database) -> None:
         self.namespace = namespace
         self.id = object_id
         self.clock = namespace.runtime.clock
@@ -83,7 +86,7 @@ class Instance:
             if gates.current is not None and gates.current.owner is self:
                 raise DurableObjectAbort("the instance was reset")
             raise self.bond.error or DurableObjectError("the instance is gone")
-        if self._thread is not None and self._thread != _thread_id():
+        if self._thread is not None and self._thread != get_ident():
             raise RuntimeError("a Durable Object's storage may only be used on the event loop's thread")
 
     def next_savepoint(self) -> int:
@@ -296,7 +299,7 @@ class Instance:
 
     # Events.
 
-    def event(self, handler: Callable[[], Any], finish: Callable[[Any], Any]) -> "asyncio.Future[Any]":
+    def event(self, handler: Callable[[], Any], finish: Callable[[Any], Any]) -> asyncio.Future[Any]:
         """Delivers an event: runs `handler()` behind the gate and returns a future of `finish(its value)`.
 
         The future is done when the answer may leave: everything written before it is durable.
@@ -310,7 +313,7 @@ class Instance:
         return answer
 
     async def _handle(
-        self, handler: Callable[[], Any], finish: Callable[[Any], Any], answer: "asyncio.Future[Any]"
+        self, handler: Callable[[], Any], finish: Callable[[Any], Any], answer: asyncio.Future[Any]
     ) -> None:
         error: Exception | None = None
         value: Any = None
@@ -326,7 +329,7 @@ class Instance:
             _log.debug("an event of %s failed", self.id, exc_info=raised)
         self._answer(answer, value, error)
 
-    def _answer(self, answer: "asyncio.Future[Any]", value: Any, error: Exception | None) -> None:
+    def _answer(self, answer: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
         def leave(failure: BaseException | None = None) -> None:
             self.answers.discard(answer)
             if not answer.done():
@@ -350,7 +353,7 @@ class Instance:
         section = turn.section if turn is not None and turn.owner is self else None
         coroutine = awaitable if inspect.iscoroutine(awaitable) else _await(awaitable)
 
-        def ended(task: "asyncio.Task[Any]") -> None:
+        def ended(task: asyncio.Task[Any]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.warning("waitUntil() work of %s failed: %r", self.id, error)
             self._done()
@@ -405,7 +408,7 @@ class Instance:
         def too_long() -> None:
             self.reset(DurableObjectError("alarm() ran for more than 15 minutes; the Durable Object was reset."))
 
-        def done(answer: "asyncio.Future[Any]") -> None:
+        def done(answer: asyncio.Future[Any]) -> None:
             error = None if answer.cancelled() else answer.exception()
             if answer.cancelled():
                 return
@@ -422,16 +425,10 @@ async def _await(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 
 
-def _settle(future: "asyncio.Future[Any]", error: BaseException | None) -> None:
+def _settle(future: asyncio.Future[Any], error: BaseException | None) -> None:
     if future.done():
         return
     if error is None:
         future.set_result(None)
     else:
         future.set_exception(error)
-
-
-def _thread_id() -> int:
-    import threading
-
-    return threading.get_ident()

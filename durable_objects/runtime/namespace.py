@@ -1,5 +1,7 @@
 """A namespace: ids, stubs, and the live instances of one class (semantics 1 and 2)."""
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import logging
@@ -40,7 +42,7 @@ class DurableObjectNamespace:
 
     def __init__(
         self,
-        runtime: "Runtime",
+        runtime: Runtime,
         unique_key: str,
         cls: type[Any],
         env: Any,
@@ -92,7 +94,7 @@ class DurableObjectNamespace:
         """Returns the id that prints as `text`. Raises TypeError (semantics 1.3)."""
         return self._ids.from_string(text if type(text) is str else text_of(text))
 
-    def get(self, object_id: DurableObjectId, options: Any = None) -> "DurableObjectStub":
+    def get(self, object_id: DurableObjectId, options: Any = None) -> DurableObjectStub:
         """Returns a stub at once; the instance is built by the first call. Raises TypeError for what is no id.
 
         An id of another namespace is taken as it is, as the local platform does; `idFromString` checks.
@@ -101,11 +103,11 @@ class DurableObjectNamespace:
             raise TypeError(f"get() takes a Durable Object id, not {type(object_id).__name__}; see idFromName()")
         return DurableObjectStub(self, object_id)
 
-    def getByName(self, name: Any = undefined, options: Any = None) -> "DurableObjectStub":
+    def getByName(self, name: Any = undefined, options: Any = None) -> DurableObjectStub:
         """Returns `get(idFromName(name))`."""
         return DurableObjectStub(self, self.idFromName(name))
 
-    def jurisdiction(self, name: Any = None) -> "DurableObjectNamespace":
+    def jurisdiction(self, name: Any = None) -> DurableObjectNamespace:
         """Returns the namespace for None. Raises an error for a named jurisdiction: there are none here."""
         if name is None or isinstance(name, Undefined):
             return self
@@ -151,7 +153,7 @@ class DurableObjectNamespace:
             instance.opening = self.runtime.submit(_restore_and_open, database)
             await gates.outside(asyncio.wrap_future, instance.opening)
 
-    def construct(self, state: "DurableObjectState") -> Any:
+    def construct(self, state: DurableObjectState) -> Any:
         """Returns a new object of the class; whatever its constructor raises leaves."""
         return self.cls(state, self.env)
 
@@ -301,7 +303,7 @@ class DurableObjectStub(Stub):
     def _deliver(
         self, make_handler: Callable[[Instance], Callable[[], Any]], finish: Callable[[Instance, Any], Any]
     ) -> RpcPromise:
-        def deliver() -> "asyncio.Future[Any]":
+        def deliver() -> asyncio.Future[Any]:
             if self._bond is not None and self._bond.error is not None:
                 failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 failed.set_exception(self._bond.error)
@@ -346,7 +348,7 @@ class DurableObjectStub(Stub):
 
             return handler
 
-        def flag_reset(done: "asyncio.Future[Any]") -> None:
+        def flag_reset(done: asyncio.Future[Any]) -> None:
             if not done.cancelled() and (error := done.exception()) is not None:
                 error.remote = True  # type: ignore[attr-defined]
 

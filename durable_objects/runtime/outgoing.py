@@ -1,5 +1,7 @@
 """Outgoing calls of an object: they leave only when what was written before is durable (semantics 5.5)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,5 +1,7 @@
 """What crosses between an object and its callers: copies, and stubs for functions and targets (semantics 12)."""
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 from collections.abc import Callable, Generator
@@ -28,7 +30,7 @@ NOT_RPC: Final = (
 PASSED: Final = (Blob, FormData, Headers, ReadableStream, Request, Response)
 
 
-def copy_across(value: Any, home: "Instance | None") -> Any:
+def copy_across(value: Any, home: Instance | None) -> Any:
     """Returns the copy of an argument or result that the other side gets.
 
     Functions and RpcTargets become stubs that call back into `home` (None: the Worker). Raises DataCloneError for
@@ -61,7 +63,7 @@ def copy_across(value: Any, home: "Instance | None") -> Any:
     return copied
 
 
-def call_home(home: "Instance | None", function: Callable[[], Any]) -> "RpcPromise":
+def call_home(home: Instance | None, function: Callable[[], Any]) -> RpcPromise:
     """Runs `function` where it came from: as an event of its object, or as a plain task of the Worker."""
     if home is not None:
         return RpcPromise.of(lambda: home.event(function, lambda value: copy_across(value, home)))
@@ -78,11 +80,11 @@ def call_home(home: "Instance | None", function: Callable[[], Any]) -> "RpcPromi
 class RpcFunction:
     """A function of the other side: calling it gives an awaitable of a copy of its result."""
 
-    def __init__(self, function: Callable[..., Any], home: "Instance | None") -> None:
+    def __init__(self, function: Callable[..., Any], home: Instance | None) -> None:
         self._function = function
         self._home = home
 
-    def __call__(self, *args: Any, **kwargs: Any) -> "RpcPromise":
+    def __call__(self, *args: Any, **kwargs: Any) -> RpcPromise:
         sender = _sender()
         values = copy_across(list(args), sender)
         named = copy_across(kwargs, sender)
@@ -96,11 +98,11 @@ class Stub:
 class RpcTargetStub(Stub):
     """A stub of an RpcTarget: its public methods and properties, called where it lives."""
 
-    def __init__(self, target: RpcTarget, home: "Instance | None") -> None:
+    def __init__(self, target: RpcTarget, home: Instance | None) -> None:
         self._target = target
         self._home = home
 
-    def __getattr__(self, name: str) -> "RpcMember":
+    def __getattr__(self, name: str) -> RpcMember:
         if name.startswith("__") or name in {"to_py", "js_object"}:
             raise AttributeError(name)
         return RpcMember(
@@ -108,7 +110,7 @@ class RpcTargetStub(Stub):
         )
 
 
-def _sender() -> "Instance | None":
+def _sender() -> Instance | None:
     turn = gates.current
     return turn.owner if turn is not None else None
 
@@ -155,11 +157,11 @@ class RpcMember:
 
     __slots__ = ("__name__", "_deliver")
 
-    def __init__(self, deliver: Callable[[Any], "RpcPromise"], name: str) -> None:
+    def __init__(self, deliver: Callable[[Any], RpcPromise], name: str) -> None:
         self._deliver = deliver
         self.__name__ = name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> "RpcPromise":
+    def __call__(self, *args: Any, **kwargs: Any) -> RpcPromise:
         return self._deliver((args, kwargs))
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -171,13 +173,13 @@ class RpcPromise:
 
     __slots__ = ("_future",)
 
-    def __init__(self, future: "asyncio.Future[Any]") -> None:
+    def __init__(self, future: asyncio.Future[Any]) -> None:
         self._future = future
         # The caller may never await it; its error then is nobody's.
         future.add_done_callback(_read_error)
 
     @classmethod
-    def of(cls, deliver: Callable[[], "asyncio.Future[Any]"]) -> "RpcPromise":
+    def of(cls, deliver: Callable[[], asyncio.Future[Any]]) -> RpcPromise:
         """Makes the call now, or, when the calling object has writes that are not yet durable, once they are."""
         sender = _sender()
         if sender is None or (sender.dead is None and sender.database.clean):
@@ -219,12 +221,12 @@ class RpcPromise:
         return RpcMember(deliver, name)
 
 
-def _read_error(future: "asyncio.Future[Any]") -> None:
+def _read_error(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()
 
 
-def _hand_on(done: "asyncio.Future[Any]", result: "asyncio.Future[Any]") -> None:
+def _hand_on(done: asyncio.Future[Any], result: asyncio.Future[Any]) -> None:
     if result.done():
         return
     if done.cancelled():

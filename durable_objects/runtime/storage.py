@@ -4,6 +4,8 @@ With SQLite every operation finishes at once. The asynchronous methods therefore
 finished awaitable: an un-awaited `put` counts, and awaiting one lets no other event in.
 """
 
+from __future__ import annotations
+
 import datetime
 import inspect
 import math
@@ -62,7 +64,7 @@ def alarm_time(value: Any, now: int) -> int:
 class Operations:
     """The operations that `storage` and the `txn` of a transaction share. `_guard` refuses a call by raising."""
 
-    _instance: "Instance"
+    _instance: Instance
     _kv: KeyValueTable
 
     def _guard(self, method: str) -> None:
@@ -184,7 +186,7 @@ def _plain(error: Exception) -> Exception:
 class DurableObjectStorage(Operations):
     """`ctx.storage`."""
 
-    def __init__(self, instance: "Instance") -> None:
+    def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._kv = KeyValueTable(instance.database)
         self._sync_kv = SyncKvStorage(instance, self._kv)
@@ -198,7 +200,7 @@ class DurableObjectStorage(Operations):
         return self._sql
 
     @property
-    def kv(self) -> "SyncKvStorage":
+    def kv(self) -> SyncKvStorage:
         """The synchronous key-value interface on the same table. Raises outside SQLite-backed namespaces."""
         if not self._instance.namespace.sqlite:
             raise DurableObjectError(NO_SYNC_KV)
@@ -252,7 +254,7 @@ class DurableObjectStorage(Operations):
         self._instance.check()
         return self._bookmarks.restore(bookmark)
 
-    def transaction(self, closure: Callable[["DurableObjectTransaction"], Any]) -> Awaitable[Any]:
+    def transaction(self, closure: Callable[[DurableObjectTransaction], Any]) -> Awaitable[Any]:
         """Runs `closure(txn)`, sync or async, in a critical section and a transaction; returns its value.
 
         Commits when it returns; rolls back and raises the same error when it raises (semantics 8.1 to 8.5).
@@ -262,7 +264,7 @@ class DurableObjectStorage(Operations):
             raise TypeError(f"transaction() takes a function, not {type(closure).__name__}")
         return self._instance.critical_section(lambda: self._transaction(closure), resets=False)
 
-    async def _transaction(self, closure: Callable[["DurableObjectTransaction"], Any]) -> Any:
+    async def _transaction(self, closure: Callable[[DurableObjectTransaction], Any]) -> Any:
         database = self._instance.database
         database.begin_explicit()
         transaction = DurableObjectTransaction(self._instance, self._kv, self._transactions)
@@ -310,7 +312,7 @@ class DurableObjectStorage(Operations):
 class DurableObjectTransaction(Operations):
     """The `txn` that a transaction's closure gets."""
 
-    def __init__(self, instance: "Instance", kv: KeyValueTable, siblings: list["DurableObjectTransaction"]) -> None:
+    def __init__(self, instance: Instance, kv: KeyValueTable, siblings: list[DurableObjectTransaction]) -> None:
         self._instance = instance
         self._kv = kv
         self._siblings = siblings
@@ -350,7 +352,7 @@ class DurableObjectTransaction(Operations):
 class SyncKvStorage:
     """`ctx.storage.kv`: one key at a time, synchronously, on the table that the asynchronous API uses."""
 
-    def __init__(self, instance: "Instance", table: KeyValueTable) -> None:
+    def __init__(self, instance: Instance, table: KeyValueTable) -> None:
         self._instance = instance
         self._table = table
         self._lists = 0

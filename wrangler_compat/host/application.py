@@ -1,5 +1,7 @@
 """The ASGI application of a host: any ASGI server can run it; `moorage serve` and `dev` run it on uvicorn."""
 
+from __future__ import annotations
+
 import logging
 import time
 import traceback
@@ -9,7 +11,7 @@ from typing import Any, Final
 
 from moorage.durable_objects.runtime.web import Request, Response
 
-from . import metrics
+from . import metrics, triggers
 from .host import Host, Receive, Scope, Send
 from .settings import HostSettings
 from .sockets import refuse, upgrade_request
@@ -90,6 +92,9 @@ class Application:
             host = self.host
             if not host.workers:
                 await _answer(sending, 503, self._explain(host.failure, "worker_not_loaded"))
+                return
+            if host.mode == "dev" and scope["path"] in triggers.LOCAL:
+                await triggers.answer(host, scope, sending)
                 return
             incoming = _Incoming(receive, self._max_body)
             request = Request.from_asgi(scope, incoming, sending)
