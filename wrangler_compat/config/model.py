@@ -131,7 +131,7 @@ class Assets:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """`env.<name>` allows `limit` calls a key in each `period` of seconds; bindings of one namespace count together."""
+    """`env.<name>` allows `limit` calls a key in each `period` of seconds; bindings of a namespace count together."""
 
     name: str
     namespace_id: str

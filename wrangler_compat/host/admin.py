@@ -11,7 +11,7 @@ from typing import Any
 
 from moorage.durable_objects.runtime.reading import snapshot
 
-from . import inspection, metrics
+from . import inspection, metrics, triggers
 from .host import Host, Receive, Scope, Send
 
 
@@ -35,8 +35,10 @@ class Admin:
                 await _send(send, 200 if problem is None else 503, f"{problem or 'ready'}\n".encode())
             case ("GET", path) if path == "/objects" or path.startswith("/objects/"):
                 await self._objects(path.removeprefix("/objects").strip("/"), send)
+            case ("POST", triggers.ADMIN):
+                await triggers.answer(self._host, scope, send)
             case _:
-                await _send(send, 404, b"there are /metrics, /ready, /live and /objects\n")
+                await _send(send, 404, b"there are /metrics, /ready, /live, /objects and POST /trigger/scheduled\n")
 
     async def _objects(self, path: str, send: Send) -> None:
         """`/objects`, `/objects/<namespace>`, `/objects/<namespace>/<id>`, and `….sqlite` for a consistent copy."""
