@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -102,4 +103,10 @@ def run_with(open_objects: Open, work: Callable[[Objects], Awaitable[T]]) -> T:
         finally:
             await objects.close()
 
-    return asyncio.run(whole())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(whole())
+    # called from a program's own loop, which this call holds up: another loop, in a thread of its own
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(whole())).result()

@@ -28,7 +28,7 @@ from moorage.protocols.sessions import cleanup as cleaning
 from moorage.protocols.sessions.artifacts import Configuration, Configured
 from moorage.protocols.sessions.commits import CommittedArtifact, Place, Source
 from moorage.protocols.sessions.decisions import Evidence
-from moorage.protocols.sessions.documents import CommitIdentity
+from moorage.protocols.sessions.documents import Artifact, CommitIdentity
 from moorage.protocols.sessions.fingerprints import compare, fingerprint
 from moorage.protocols.sessions.identities import check_segment, path_fault, segment_fault
 from moorage.protocols.sessions.strict_json import canonical
@@ -437,7 +437,7 @@ def test_candidates_of_one_path_agree_or_are_refused() -> None:
     manifest = load(plain())
     for number, name in enumerate(("merge", "polish")):
         running = lifecycle.begin(manifest, NARRATIO, name, NOW)
-        output = lifecycle.Artifact(id="t", path="t.txt", sha256=str(number) * 64, size=1)
+        output = Artifact(id="t", path="t.txt", sha256=str(number) * 64, size=1)
         manifest = lifecycle.succeed(running, NARRATIO, name, lifecycle.Result((output,)), NOW)
     with pytest.raises(ResultRefused, match="path of its own"):
         commits.candidates(manifest, NARRATIO)
