@@ -1,0 +1,1 @@
+"""Clients of this Worker's own."""

@@ -1,0 +1,5 @@
+"""Which clients there are."""
+
+
+def names():
+    return ["weather"]
