@@ -302,7 +302,7 @@ def _verify_remote(session: Session, as_json: bool, heads: bool) -> None:
 def restore(session: Session, as_json: bool, into: Path | None, replace: bool) -> None:
     """Rebuild a folder from the current verified commit, and swap it in whole.
 
-    The configuration is carried over. Every stage is pending afterwards: a commit proves files, not progress.
+    The configuration is copied in. Every stage is pending afterwards: a commit proves files, not progress.
     """
     from .assembly import opener
     from .publish_stage import run_with
@@ -320,7 +320,7 @@ def restore(session: Session, as_json: bool, into: Path | None, replace: bool) -
             session.pipeline,
             utc_now,
             replace_existing=replace,
-            keep=(CONFIG_NAME,),
+            keep={CONFIG_NAME: session.path},
             say=lambda line: click.echo(line, err=True),
         ),
     )

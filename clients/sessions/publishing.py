@@ -3,6 +3,7 @@
 The pointer is written on a condition and never without. Whoever loses the race is told, and changes nothing.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ async def _put_artifact(
 ) -> CommittedArtifact:
     path = inside(folder, candidate.path)
     try:
-        found = digest(path)
+        # in a thread: the lease is lengthened meanwhile
+        found = await asyncio.to_thread(digest, path)
     except FileNotFoundError:
         raise PublishRefused("changed", f"{candidate.path} was recorded and is gone") from None
     if found != (candidate.sha256, candidate.size):

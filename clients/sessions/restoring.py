@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +42,13 @@ async def restore(
     now: Callable[[], str],
     *,
     replace_existing: bool = False,
-    keep: Sequence[str] = (),
+    keep: Mapping[str, Path] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Restored:
     """Builds the folder beside `target` and takes its place in one step; on any failure `target` is as it was.
 
     It holds every artifact under its path, and a manifest of the commit's run with the artifacts as durable records
-    and every stage pending: a commit proves files, and no progress. Names in `keep` are copied over.
+    and every stage pending: a commit proves files, and no progress. Files of `keep` are copied in, by name.
     SessionFailure when nothing is published, or `target` is not empty and may not be replaced; ReadRefused.
     """
     target = Path(os.path.abspath(target))
@@ -64,9 +64,9 @@ async def restore(
     try:
         await _fill(objects, place, snapshot, staging, say)
         (staging / MANIFEST_NAME).write_bytes(encode(_manifest(snapshot, place, target, pipeline, now())))
-        for name in keep:
-            if (target / name).is_file() and not (staging / name).exists():
-                shutil.copy2(target / name, staging / name)
+        for name, path in (keep or {}).items():
+            if path.is_file() and not (staging / name).exists():
+                shutil.copy2(path, staging / name)
         _sync_tree(staging)
         former = _swap(staging, target, snapshot.commit.run_id, occupied=occupied)
     except BaseException:

@@ -16,6 +16,7 @@ from moorage.protocols.sessions import NARRATIO, Pipeline, Projection, SessionEr
 from moorage.protocols.sessions.commits import Place, sha256
 from moorage.protocols.sessions.documents import DERIVED_FROM_PARTY, Configuration
 from moorage.protocols.sessions.identities import check_segment, path_fault, prefix_fault, shared_prefix
+from moorage.protocols.sessions.shared import DEFAULT_TTL_SECONDS, MAX_TTL_SECONDS
 from moorage.protocols.sessions.strict_json import canonical
 
 from ..errors import ConfigurationError
@@ -81,7 +82,7 @@ class RemoteTable(Table, frozen=True):
     state_folder: str | None = None
     prefix: str | None = None
     url: str | None = None
-    lease_seconds: Annotated[int, Meta(ge=1, le=86400)] = 300
+    lease_seconds: Annotated[int, Meta(ge=1, le=MAX_TTL_SECONDS)] = DEFAULT_TTL_SECONDS
 
 
 class StageSpecTable(Table, frozen=True):
@@ -118,12 +119,13 @@ class Settings(Table, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A resolved configuration: the session in `folder`."""
+    """A resolved configuration: the session in `folder`, configured by the file at `path`."""
 
     folder: Path
     settings: Settings
     pipeline: Pipeline
     configuration: Configuration
+    path: Path
 
     @property
     def place(self) -> Place:
@@ -204,7 +206,7 @@ def load(folder: Path, path: Path | None = None, profile: str | None = None) -> 
         _check(settings, pipeline)
     except (msgspec.ValidationError, SessionError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{path}: {error}") from None
-    return Session(Path(folder).absolute(), settings, pipeline, configuration)
+    return Session(Path(folder).absolute(), settings, pipeline, configuration, path)
 
 
 def _pipeline(table: PipelineTable | None) -> Pipeline:

@@ -23,7 +23,7 @@ MAX_OBJECT_BYTES: Final = 32 * 1024 * 1024
 PART_BYTES: Final = 8 * 1024 * 1024
 """Bytes of every part but the last, and of one read."""
 MAX_PARTS: Final = 10_000
-DEFAULT_TTL_SECONDS: Final = 300
+DEFAULT_TTL_SECONDS: Final = 120
 MAX_TTL_SECONDS: Final = 24 * 3600
 
 Who = Literal["webhook", "operator"]

@@ -79,7 +79,7 @@ async def test_every_route() -> None:
         call = Driven(plane)
         pointer = await committed(call)
         lease = await call("lease-acquire", {"holder": "a"})
-        assert lease == {"holder": "a", "token": 1, "expires_at": plane.clock.now() + 300_000}
+        assert lease == {"holder": "a", "token": 1, "expires_at": plane.clock.now() + 120_000}
         await call("lease-acquire", {"holder": "b"}, 423)
         held = {"holder": "a", "token": 1}
         assert (await call("lease-renew", {**held, "ttl_seconds": 600}))["expires_at"] == plane.clock.now() + 600_000

@@ -449,7 +449,8 @@ def test_restore_rebuilds_a_folder(tmp_path: Path) -> None:
     assert {record["status"] for record in manifest["stages"].values()} == {"pending"}
     assert manifest["run_id"] == "r1"
     assert [artifact["id"] for artifact in manifest["artifacts"]][:2] == ["extract/refs", "merge/text"]
-    for name in ("moorage.session.toml", "party.json", "talk.wav"):
+    assert (back / "moorage.session.toml").read_text() == CONFIG
+    for name in ("party.json", "talk.wav"):
         shutil.copy(session.folder / name, back / name)
     restored = SessionFolder.__new__(SessionFolder)
     restored.root, restored.folder = tmp_path, back
