@@ -26,6 +26,7 @@ MAX_RETRIES: Final = 6
 FIRST_DELAY: Final = 2.0
 MAX_UNCOUNTED_BACKOFF: Final = 9
 HANDLER_LIMIT: Final = 15 * 60.0
+WRITE_AGAIN: Final = 5.0
 _NANOSECONDS: Final = 1_000_000
 
 _log = logging.getLogger("moorage.runtime.alarms")
@@ -163,6 +164,9 @@ class AlarmScheduler:
         self._timer: TimerHandle | None = None
         self._timer_due: int | None = None
         self._runs: dict[str, _Run] = {}
+        # What could not be written into the index (a full disk): until it is, these times count and not the index's.
+        self._unwritten: dict[str, tuple[Any, int | None]] = {}
+        self._again: TimerHandle | None = None
         self._closed = False
         self.fresh = False
 
@@ -200,8 +204,9 @@ class AlarmScheduler:
     def stop(self) -> None:
         """Stops timers: no alarm fires any more. They stay in the index."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._again):
+            if timer is not None:
+                timer.cancel()
         for run in self._runs.values():
             if run.timer is not None:
                 run.timer.cancel()
@@ -227,8 +232,17 @@ class AlarmScheduler:
         return () if self._database.wal is None else (self._database.wal,)
 
     def moved(self, object_id: Any, value: int | None) -> None:
-        """Writes a later time, or removes the entry. Removing it cancels a pending retry (semantics 10.11)."""
-        self._write(object_id, value)
+        """Writes a later time, or removes the entry. Removing it cancels a pending retry (semantics 10.11).
+
+        Never raises: the object's own commit is durable already, and an index that names too early a time is right.
+        """
+        try:
+            self._write(object_id, value)
+        except sqlite3.Error as error:
+            _log.warning("the alarm index cannot be written, will be tried again: %s", error)
+            self._unwritten[str(object_id)] = (object_id, value)
+            if self._again is None and not self._closed:
+                self._again = self._clock.call_later(WRITE_AGAIN, self._write_again)
         if value is None:
             run = self._runs.get(str(object_id))
             if run is not None and run.timer is not None:
@@ -236,6 +250,12 @@ class AlarmScheduler:
                 del self._runs[str(object_id)]
         else:
             self._arm_for(value)
+
+    def _write_again(self) -> None:
+        self._again = None
+        unwritten, self._unwritten = self._unwritten, {}
+        for object_id, value in unwritten.values():
+            self.moved(object_id, value)
 
     def _write(self, object_id: Any, value: int | None) -> None:
         connection = self._database.connection
@@ -248,6 +268,7 @@ class AlarmScheduler:
                 "actor_name=coalesce(excluded.actor_name,actor_name)",
                 (str(object_id), value, object_id.name),
             )
+        self._unwritten.pop(str(object_id), None)
         self._database.autocommitted()
 
     # The timer.
@@ -269,10 +290,11 @@ class AlarmScheduler:
     def _arm(self) -> None:
         self._timer_due = None
         rows = self._database.connection.execute(
-            "SELECT actor_id, scheduled_time FROM _cf_ALARM ORDER BY scheduled_time LIMIT ?", (len(self._runs) + 1,)
+            "SELECT actor_id, scheduled_time FROM _cf_ALARM ORDER BY scheduled_time LIMIT ?",
+            (len(self._runs) + len(self._unwritten) + 1,),
         )
         for actor_id, value in rows.fetchall():
-            if actor_id not in self._runs:
+            if actor_id not in self._runs and actor_id not in self._unwritten:
                 self._set_timer(value)
                 return
 
@@ -285,7 +307,7 @@ class AlarmScheduler:
             (self._clock.now(),),
         ).fetchall()
         for actor_id, name in rows:
-            if actor_id not in self._runs:
+            if actor_id not in self._runs and actor_id not in self._unwritten:
                 self._runs[actor_id] = _Run()
                 self._fire(actor_id, name)
         self._arm()

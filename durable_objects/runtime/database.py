@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from .authorizer import LIMITS, allowed
 from .awaitables import wake
@@ -23,6 +23,7 @@ from .commitlog import CommitLog, WalFile, sync_folder
 PAGE_SIZE: Final = 4096
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_COMMITS = 500
+UNDONE: Final = "SQLite undid the whole transaction: a write failed in the middle of it, or a conflict asked for it"
 
 _template: bytes | None = None
 _template_lock = threading.Lock()
@@ -97,6 +98,7 @@ class Database:
         self._checkpoint: asyncio.Future[Any] | None = None
         self._waiting: list[tuple[int, Callable[[BaseException | None], None]]] = []
         self.failure: BaseException | None = None
+        self.undone_by: sqlite3.Error | None = None
         self.closed = False
 
     # Opening and closing. `open` and `close_connection` run in a thread.
@@ -190,9 +192,24 @@ class Database:
             self.implicit = True
             self.begun += 1
             self.on_dirty()
+        elif not self.connection.in_transaction:
+            self.lose()
         # An explicit transaction holds the gate only once it has committed: calls made inside it may leave.
         if confirmed and not self.explicit:
             self.hold = self.begun
+
+    @property
+    def lost(self) -> bool:
+        """Whether SQLite undid the open transaction by itself: the disk failed in the middle, `ON CONFLICT ROLLBACK`."""
+        return self.in_transaction and not self.connection.in_transaction
+
+    def lose(self) -> NoReturn:
+        """Reports that the open transaction is lost: what followed would be kept without it. Raises sqlite3.Error."""
+        error = self.undone_by or sqlite3.OperationalError(UNDONE)
+        self.implicit, self.explicit = False, 0
+        self._rolled_back()
+        self.failure_of_commit(error)
+        raise error
 
     def commit_implicit(self) -> None:
         """Commits the implicit transaction, if one is open, and hands it to the commit log.
@@ -209,6 +226,8 @@ class Database:
             self.failure_of_commit(error)
 
     def _commit(self) -> None:
+        if not self.connection.in_transaction:
+            raise self.undone_by or sqlite3.OperationalError(UNDONE)
         before = self.before_commit()
         try:
             self.connection.execute("COMMIT")
@@ -302,6 +321,8 @@ class Database:
 
     def rollback_explicit(self) -> None:
         """Ends the innermost explicit transaction and undoes it."""
+        if self.lost:
+            self.lose()
         self.explicit -= 1
         if self.explicit:
             self.connection.execute(f"ROLLBACK TO moorage_{self.explicit}")
@@ -322,6 +343,8 @@ class Database:
 
     def rollback_to(self, name: str) -> None:
         """Undoes what was done since `savepoint(name)` and ends it."""
+        if self.lost:
+            self.lose()
         self.connection.execute(f"ROLLBACK TO {name}")
         self.connection.execute(f"RELEASE {name}")
         self._rolled_back()

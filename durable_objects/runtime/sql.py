@@ -193,6 +193,8 @@ class SqlStorage:
             except UnicodeEncodeError:
                 raw = database.connection.execute(statement.sql, [_valid_text(value) for value in values])
         except sqlite3.Error as error:
+            if database.lost:
+                database.undone_by = error
             raise SqlError(describe(error, text)) from None
         finally:
             database.user_mode = False

@@ -258,3 +258,57 @@ async def test_calls_leave_nothing_behind(on_disk: Make) -> None:
     assert len(gc.get_objects()) - before < 200
     instance = next(iter(runtime.namespaces["w-Hostile"].live.values()))
     assert (instance.active, len(instance.answers), len(instance.tasks)) == (0, 0, 0)
+
+
+class Undone(DurableObject):
+    """Goes on after SQLite undid the transaction: `OR ROLLBACK` does what a disk that fails in the middle does."""
+
+    def __init__(self, ctx: Any, env: Any) -> None:
+        super().__init__(ctx, env)
+        ctx.storage.sql.exec("CREATE TABLE IF NOT EXISTS t(a UNIQUE)")
+
+    async def implicit(self) -> None:
+        self._spoil()
+        self.ctx.storage.sql.exec("INSERT INTO t VALUES (3)")
+
+    async def by_key(self) -> None:
+        self._spoil()
+        await self.ctx.storage.put("half", 1)
+
+    async def quietly(self) -> str:
+        self._spoil()
+        return "never told"
+
+    async def explicit(self) -> None:
+        async def closure(txn: Any) -> None:
+            self._spoil()
+
+        await self.ctx.storage.transaction(closure)
+
+    async def nested(self) -> None:
+        self.ctx.storage.transactionSync(lambda: self._spoil(swallow=False))
+
+    def _spoil(self, *, swallow: bool = True) -> None:
+        self.ctx.storage.sql.exec("INSERT INTO t VALUES (1)")
+        try:
+            self.ctx.storage.sql.exec("INSERT OR ROLLBACK INTO t VALUES (1)")
+        except Exception:
+            if not swallow:
+                raise
+
+    async def found(self) -> Any:
+        return [self.ctx.storage.sql.exec("SELECT * FROM t").toArray(), await self.ctx.storage.get("half")]
+
+    async def works(self) -> Any:
+        self.ctx.storage.sql.exec("INSERT INTO t VALUES (7)")
+        return self.ctx.storage.sql.exec("SELECT a FROM t").toArray()
+
+
+@pytest.mark.parametrize("method", ["implicit", "by_key", "quietly", "explicit", "nested"])
+async def test_a_transaction_that_sqlite_undid_is_kept_by_no_half(on_disk: Make, method: str) -> None:
+    runtime = await on_disk({"Undone": Undone})
+    undone = runtime.namespaces["w-Undone"]
+    with pytest.raises(Exception, match=r"undid|internal error|UNIQUE"):
+        await soon(getattr(undone.getByName("a"), method)())
+    assert await soon(undone.getByName("a").found()) == [[], None]
+    assert await soon(undone.getByName("a").works()) == [{"a": 7}]
