@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from moorage.clients.cli import main
 from moorage.clients.sessions.cli import command
 from moorage.clients.sessions.settings import Settings, StageTable
 
@@ -32,11 +34,15 @@ def test_the_first_five_minutes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "transcribe   reused" in done.stdout
-    assert "5 artifacts, size, generation and SHA-256 as declared" in done.stdout.replace(
-        "6 artifacts", "5 artifacts"
-    )
+    assert "6 artifacts, size, generation and SHA-256 as declared" in done.stdout
     assert (tmp_path / "copy" / "out" / "recap.md").read_text() == "     1\tONE\n2\n"
-    assert not (tmp_path / "talk" / "work" / "raw.txt").exists()
+    assert not (tmp_path / "talk" / "work" / "scratch").exists()
+    config = tmp_path / "talk" / "moorage.session.toml"
+    config.write_text(config.read_text().replace('"small"', '"large"'))
+    again = CliRunner().invoke(main, ["session", "run", "-C", str(config.parent)])
+    assert again.exit_code == 0, again.output
+    assert "prepare      reused" in again.stdout
+    assert "notify       succeeded" in again.stdout
     manifest = json.loads((tmp_path / "talk" / "session-manifest.json").read_text())
     assert manifest["stages"]["notify"]["status"] == "succeeded"
 
