@@ -200,7 +200,7 @@ class Database:
 
     @property
     def lost(self) -> bool:
-        """Whether SQLite undid the open transaction by itself: a disk that failed within it, `ON CONFLICT ROLLBACK`."""
+        """Whether SQLite undid the open transaction by itself: a failing disk, `ON CONFLICT ROLLBACK`."""
         return self.in_transaction and not self.connection.in_transaction
 
     def lose(self) -> NoReturn:
