@@ -1,6 +1,7 @@
 """The bundle: its configuration is sound, its entry exports what it binds, and it is shipped."""
 
 import asyncio
+import json
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from moorage.wrangler_compat.config import load
 
+RECORDED = Path(__file__).parents[1] / "vectors" / "state-plane"
 BUNDLE = Path(__file__).parents[2] / "worker" / "bundle"
 
 
@@ -23,6 +25,18 @@ def test_configuration_has_no_error() -> None:
     assert set(bindings.values()) <= declared, "a bound class without a migration has no SQL storage"
     assert document["r2_buckets"] == [{"binding": "STATE_SNAPSHOTS", "bucket_name": "clawsweeper-state-snapshots"}]
     assert document["secrets"]["required"] == ["CLAWSWEEPER_WEBHOOK_SECRET", "EXACT_REVIEW_OPERATOR_SECRET"]
+
+
+def test_every_setting_of_the_code_is_declared() -> None:
+    """`serve` takes declared names alone from the process's environment."""
+    document = tomllib.loads((BUNDLE / "wrangler.toml").read_text())
+    declared = {*document["vars"], *document["secrets"]["required"]}
+    recorded = set()
+    for path in sorted(RECORDED.glob("*.json")):
+        for sequence in json.loads(path.read_text())["sequences"]:
+            recorded |= set((sequence.get("config") or {}).get("env") or {})
+    assert recorded
+    assert recorded <= declared
 
 
 def test_entry_exports_the_bound_classes() -> None:
