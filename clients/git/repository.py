@@ -55,6 +55,9 @@ class Repository:
         }
 
     def _git(self, *arguments: str, data: bytes = b"") -> str:
+        return self._bytes(*arguments, data=data).decode("utf-8", "replace").strip()
+
+    def _bytes(self, *arguments: str, data: bytes = b"") -> bytes:
         command = ["git", *arguments]
         try:
             done = subprocess.run(
@@ -73,7 +76,7 @@ class Repository:
             said = done.stderr.decode("utf-8", "replace").strip()
             kind = PushRejected if arguments[0] == "push" and _is_rejection(said) else GitFailed
             raise kind(f"git {arguments[0]}: {_USER_INFO.sub('://', said)[-2000:]}")
-        return done.stdout.decode("utf-8", "replace").strip()
+        return done.stdout
 
     def fetch(self, create: bool) -> str | None:
         """The commit that the branch is at; None for a branch that does not exist yet, where `create` allows it."""
@@ -95,6 +98,19 @@ class Repository:
                 return None
             raise
         return self._git("rev-parse", "--verify", "FETCH_HEAD")
+
+    def read(self, commit: str, path: str, limit: int) -> dict[str, bytes]:
+        """Contents by name of the files in the folder `path` (ending in /), or of the file `path`; {} without it.
+
+        Raises GitFailed when there are more than `limit`.
+        """
+        lines = self._git("ls-tree", "-z", commit, "--", path).split("\0")
+        blobs = [line.partition("\t") for line in lines if " blob " in line.partition("\t")[0]]
+        if len(blobs) > limit:
+            raise GitFailed(f"{path} holds {len(blobs)} files, more than {limit}")
+        return {
+            name.rpartition("/")[2]: self._bytes("cat-file", "blob", entry.split(" ")[2]) for entry, _, name in blobs
+        }
 
     def commit(self, base: str | None, files: Mapping[str, File | None], message: str) -> str | None:
         """The commit with `files` (None: removed) on top of `base`; None when nothing changes."""
