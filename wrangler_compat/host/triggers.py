@@ -74,8 +74,8 @@ def cron(
 ) -> None:
     """Run `scheduled` of a running Worker now.
 
-    EXPRESSION is what the handler is told; without it, the Worker's only cron expression. Ends with 1 when the handler
-    raised or the server does not answer.
+    EXPRESSION is what the handler is told; without it, the only cron expression of the Worker. The command ends with
+    1 when the handler raised or the server does not answer.
     """
     import json
 
