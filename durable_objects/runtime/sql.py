@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .clone import Undefined
 from .errors import SqlError
 from .javascript import text_of
-from .statements import Statement, split
+from .statements import Statement, parameter_names, split
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -186,12 +186,13 @@ class SqlStorage:
                 database.user_mode = False
                 database.write()
                 database.user_mode = True
-            values = [_bind(value) for value in bindings] if bindings else ()
+            values = _by_name(statement.sql, [_bind(value) for value in bindings]) if bindings else ()
             before = database.connection.total_changes
             try:
                 raw = database.connection.execute(statement.sql, values)
             except UnicodeEncodeError:
-                raw = database.connection.execute(statement.sql, [_valid_text(value) for value in values])
+                valid = [_valid_text(_bind(value)) for value in bindings]
+                raw = database.connection.execute(statement.sql, _by_name(statement.sql, valid))
         except sqlite3.Error as error:
             if database.lost:
                 database.undone_by = error
@@ -217,6 +218,10 @@ class SqlStorage:
 
     def _compile(self, sql: str) -> tuple[bool, int]:
         connection = self._instance.database.connection
+        names = parameter_names(sql)
+        if names:
+            rows = connection.execute(f"EXPLAIN {sql}", dict.fromkeys(names)).fetchall()
+            return any(row[1] == "Transaction" and row[3] != 0 for row in rows), len(names)
         values: tuple[None, ...] = ()
         while True:
             try:
@@ -262,6 +267,12 @@ def _wide(value: int) -> int:
     if not -(2**63) <= value < 2**63:
         raise SqlError(f"integer {value} is too large for SQLite: it must fit in 64 bits")
     return value
+
+
+def _by_name(sql: str, values: list[Any]) -> list[Any] | dict[str, Any]:
+    """Named parameters are bound by name: newer versions of the standard module refuse a sequence for them."""
+    names = parameter_names(sql)
+    return dict(zip(names, values, strict=True)) if names else values
 
 
 def _valid_text(value: Any) -> Any:

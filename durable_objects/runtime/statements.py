@@ -8,7 +8,7 @@ from functools import lru_cache
 _TOKEN = re.compile(
     r"""(?P<space>\s+)|(?P<line>--[^\n]*)|(?P<block>/\*.*?(?:\*/|\Z))
     |(?P<text>'(?:[^']|'')*(?:'|\Z))|(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<tick>`(?:[^`]|``)*(?:`|\Z))
-    |(?P<bracket>\[[^\]]*(?:\]|\Z))|(?P<semi>;)|(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)|(?P<other>.)""",
+    |(?P<bracket>\[[^\]]*(?:\]|\Z))|(?P<semi>;)|(?P<named>[:@$][A-Za-z_\x80-\U0010ffff$][\w$\x80-\U0010ffff]*)|(?P<mark>\?\d*)|(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)|(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
 _BLANK = frozenset({"space", "line", "block"})
@@ -63,3 +63,20 @@ def split(text: str) -> tuple[Statement, ...]:
     elif not found or commented:
         found.append(Statement("", "", len(text)))
     return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def parameter_names(sql: str) -> tuple[str, ...]:
+    """Returns the names of `:a`, `@b` and `$c` in the order SQLite numbers them, without their first character.
+
+    Empty when there are none, or when `?` stands beside them: the standard module can bind only one kind by name.
+    """
+    names: dict[str, None] = {}
+    for match in _TOKEN.finditer(sql):
+        if match.lastgroup == "mark":
+            return ()
+        if match.lastgroup == "named":
+            names[match.group()] = None
+    plain = [name[1:] for name in names]
+    # `:a` and `@a` are two parameters with one name there.
+    return tuple(plain) if len(set(plain)) == len(plain) else ()
