@@ -12,7 +12,8 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -34,6 +35,9 @@ DEADLINE_SECONDS = 15.0
 ATTEMPTS = 4
 MAX_RETRY_AFTER_SECONDS = 120.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+IDLE_SECONDS = 60.0
+"""How long a stream may be silent; the service sends a comment every 15 s."""
+MAX_LINE_BYTES = 8 * 1024 * 1024
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -121,6 +125,7 @@ def check_url(url: str) -> str:
 class AsyncHttp:
     """Sends signed requests. `async with AsyncHttp(url, secret) as http: await http.json("POST", path, {…})`.
 
+    A client whose `secret` is None sends unsigned requests only.
     `transport`, `now`, `sleep`, `chance` and `nonce` are for tests: an httpx transport, the clock in seconds, how to
     wait, a random number in 0..1, and a fresh nonce.
     """
@@ -128,7 +133,7 @@ class AsyncHttp:
     def __init__(
         self,
         url: str,
-        secret: Secret | str,
+        secret: Secret | str | None,
         *,
         key_id: str = "webhook",
         signature_version: Literal[1, 2] = 2,
@@ -143,7 +148,7 @@ class AsyncHttp:
             raise ConfigurationError(f"signature versions are 1 and 2, not {signature_version!r}")
         self.url = check_url(url)
         try:
-            self._secret = secret if isinstance(secret, Secret) else Secret(secret)
+            self._secret = Secret(secret) if isinstance(secret, str) else secret
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
         self._key_id = key_id
@@ -173,6 +178,8 @@ class AsyncHttp:
             await client.aclose()
 
     def _headers(self, method: str, raw_path: bytes, body: bytes) -> dict[str, str]:
+        if self._secret is None:
+            raise ConfigurationError(f"{method} {raw_path.decode('ascii', 'replace')} is signed; there is no secret")
         key = self._secret.reveal()
         if self._version == 1:
             return {body_hmac.HEADER: body_hmac.sign(key, body)}
@@ -191,36 +198,53 @@ class AsyncHttp:
             )
         return self._client
 
-    async def _attempt(self, method: str, path: str, body: bytes, signed: bool, limit: int) -> Answer:
-        import httpx
-
+    async def _start(
+        self, method: str, path: str, body: bytes, signed: bool, headers: Mapping[str, str]
+    ) -> "httpx.Response":
+        """The answer's status and headers; the caller reads the body and closes it."""
         client = self._http_client()
-        headers = {"accept": "*/*"}
+        sent = {"accept": "*/*", **headers}
         if body:
-            headers["content-type"] = "application/json"
-        request = client.build_request(method, self.url + path, content=body or None, headers=headers)
+            sent["content-type"] = "application/json"
+        request = client.build_request(method, self.url + path, content=body or None, headers=sent)
         if signed:
             request.headers.update(self._headers(method, request.url.raw_path, body))
+        return await client.send(request, stream=True)
+
+    @staticmethod
+    async def _collect(what: str, response: "httpx.Response", limit: int) -> Answer:
+        chunks, size = [], 0
         try:
-            async with asyncio.timeout(self.policy.deadline):
-                response = await client.send(request, stream=True)
-                try:
-                    chunks, size = [], 0
-                    async for chunk in response.aiter_bytes():
-                        size += len(chunk)
-                        if size > limit:
-                            raise InvalidAnswer(f"{method} {path}: the answer is longer than {limit} bytes")
-                        chunks.append(chunk)
-                finally:
-                    await response.aclose()
+            async for chunk in response.aiter_bytes():
+                size += len(chunk)
+                if size > limit:
+                    raise InvalidAnswer(f"{what}: the answer is longer than {limit} bytes")
+                chunks.append(chunk)
+        finally:
+            await response.aclose()
+        lowered = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, lowered, b"".join(chunks))
+
+    @contextmanager
+    def _told(self, method: str, path: str, seconds: float) -> Iterator[None]:
+        """Turns what httpx and the deadline raise into a Retryable whose text holds no secret."""
+        import httpx
+
+        try:
+            yield
         except TimeoutError:
-            text = f"no answer to {method} {path} within {self.policy.deadline:g} s"
-            raise Retryable(TransportError(text)) from None
+            raise Retryable(TransportError(f"no answer to {method} {path} within {seconds:g} s")) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             text = redact(f"{method} {self.url}{path}: {type(error).__name__}: {error}", self._secret)
             raise Retryable(TransportError(text)) from None
-        lowered = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, lowered, b"".join(chunks))
+
+    async def _attempt(
+        self, method: str, path: str, body: bytes, signed: bool, limit: int, deadline: float
+    ) -> Answer:
+        with self._told(method, path, deadline):
+            async with asyncio.timeout(deadline):
+                response = await self._start(method, path, body, signed, {})
+                return await self._collect(f"{method} {path}", response, limit)
 
     def _refusal(self, what: str, answer: Answer) -> RemoteError:
         try:
@@ -250,11 +274,18 @@ class AsyncHttp:
         return True
 
     async def _send(
-        self, method: str, path: str, body: bytes, expect: tuple[int, ...], signed: bool, limit: int
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        expect: tuple[int, ...],
+        signed: bool,
+        limit: int,
+        deadline: float,
     ) -> Answer:
-        answer = await self._attempt(method, path, body, signed, limit)
+        answer = await self._attempt(method, path, body, signed, limit, deadline)
         if signed and self._may_sign_again(answer):
-            answer = await self._attempt(method, path, body, signed, limit)
+            answer = await self._attempt(method, path, body, signed, limit, deadline)
         if 200 <= answer.status < 300 or answer.status in expect:
             return answer
         error = self._refusal(f"{method} {path}", answer)
@@ -272,15 +303,18 @@ class AsyncHttp:
         signed: bool = True,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
         check: Callable[[Answer], None] | None = None,
+        policy: Policy | None = None,
     ) -> Answer:
         """Sends a request, trying again as the policy says, and returns an answer of status 2xx or in `expect`.
 
-        `path` begins with `/` and may have a query. `check` looks at the answer; an InvalidAnswer of it is tried
-        again too. Raises RemoteError and its kinds, TransportError, InvalidAnswer.
+        `policy` stands for the client's in this one call: a longer deadline for a request that the service holds,
+        one attempt for what must not be sent twice. `path` begins with `/` and may have a query. `check` looks at the
+        answer; an InvalidAnswer of it is tried again too. Raises RemoteError and its kinds, TransportError,
+        InvalidAnswer.
         """
         from tenacity import AsyncRetrying, RetryCallState, stop_after_attempt
 
-        policy = self.policy
+        policy = policy or self.policy
         attempts = 0
 
         def wait(state: RetryCallState) -> float:
@@ -291,7 +325,7 @@ class AsyncHttp:
         async def once() -> Answer:
             nonlocal attempts
             attempts += 1
-            answer = await self._send(method, path, body, expect, signed, max_answer_bytes)
+            answer = await self._send(method, path, body, expect, signed, max_answer_bytes, policy.deadline)
             if check is not None:
                 try:
                     check(answer)
@@ -331,6 +365,7 @@ class AsyncHttp:
         expect: tuple[int, ...] = (),
         signed: bool = True,
         check: Callable[[dict[str, Any]], object] | None = None,
+        policy: Policy | None = None,
     ) -> dict[str, Any]:
         """`request` with a JSON body and a JSON object as the answer. `check` may raise InvalidAnswer."""
         body = b"" if value is None else msgspec.json.encode(value)
@@ -342,14 +377,57 @@ class AsyncHttp:
             if check is not None and answer.status < 300:
                 check(found)
 
-        await self.request(method, path, body, expect=expect, signed=signed, check=look)
+        await self.request(method, path, body, expect=expect, signed=signed, check=look, policy=policy)
         return found
+
+    async def lines(
+        self, path: str, *, headers: Mapping[str, str] | None = None, idle: float = IDLE_SECONDS
+    ) -> AsyncIterator[str]:
+        """The lines of a GET as they come, for server-sent events; ended by the service, or by `aclose()`.
+
+        Lines end with LF or CRLF alone: U+2028 and its like are text. Nothing is tried again, since only the caller
+        knows where to resume. Raises RemoteError for any status but 200, TransportError, after `idle` seconds of
+        silence too, and InvalidAnswer for a line of more than 8 MiB.
+        """
+        try:
+            response = await self._opened(path, headers or {})
+            try:
+                pending = b""
+                chunks = aiter(response.aiter_bytes())
+                while True:
+                    with self._told("GET", path, idle):
+                        async with asyncio.timeout(idle):
+                            chunk = await anext(chunks, None)
+                    if chunk is None:
+                        return
+                    *whole, pending = (pending + chunk).split(b"\n")
+                    if len(pending) > MAX_LINE_BYTES:
+                        raise InvalidAnswer(f"GET {path}: a line is longer than {MAX_LINE_BYTES} bytes")
+                    for line in whole:
+                        yield line.removesuffix(b"\r").decode("utf-8", "replace")
+            finally:
+                await response.aclose()
+        except Retryable as failure:
+            raise failure.error from None
+
+    async def _opened(self, path: str, headers: Mapping[str, str]) -> "httpx.Response":
+        deadline = self.policy.deadline
+        for again in (True, False):
+            with self._told("GET", path, deadline):
+                async with asyncio.timeout(deadline):
+                    response = await self._start("GET", path, b"", True, headers)
+                    if response.status_code == 200:
+                        return response
+                    answer = await self._collect(f"GET {path}", response, MAX_ANSWER_BYTES)
+            if not (again and self._may_sign_again(answer)):
+                break
+        raise self._refusal(f"GET {path}", answer)
 
 
 class Http:
     """The synchronous face of `AsyncHttp`; takes what that takes. `with Http(url, secret) as http: http.json(…)`."""
 
-    def __init__(self, url: str, secret: Secret | str, **options: Any) -> None:
+    def __init__(self, url: str, secret: Secret | str | None, **options: Any) -> None:
         self.asynchronous = AsyncHttp(url, secret, **options)
         self.loop = LoopThread()
 
@@ -375,3 +453,7 @@ class Http:
     def json(self, method: str, path: str, value: Any = None, **options: Any) -> dict[str, Any]:
         """See `AsyncHttp.json`."""
         return self.loop.run(self.asynchronous.json(method, path, value, **options))
+
+    def lines(self, path: str, **options: Any) -> Iterator[str]:
+        """See `AsyncHttp.lines`. Closing the iterator closes the connection."""
+        return self.loop.iterate(self.asynchronous.lines(path, **options))

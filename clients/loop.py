@@ -52,8 +52,16 @@ class LoopThread:
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         """The items of an asynchronous iterator, one at a time, as they are asked for."""
 
+        # an interrupted step may still be ending when the iterator is closed
+        turn = asyncio.Lock()
+
         async def following() -> Any:
-            return await anext(items, _END)
+            async with turn:
+                return await anext(items, _END)
+
+        async def closing(close: Any) -> None:
+            async with turn:
+                await close()
 
         try:
             while (item := self.run(following())) is not _END:
@@ -61,7 +69,7 @@ class LoopThread:
         finally:
             close = getattr(items, "aclose", None)
             if close is not None and self._finalizer.alive:
-                self.run(close())
+                self.run(closing(close))
 
     def close(self) -> None:
         """Stops the thread. May be called twice."""

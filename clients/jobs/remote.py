@@ -21,7 +21,7 @@ from moorage.protocols.jobs.routes import (
 from moorage.protocols.jobs.settings import DEFAULT_CLAIM_WAIT_SECONDS
 from moorage.protocols.jobs.shared import AGENT_VERSION
 
-from ..errors import ClientError, TransportError, Unavailable
+from ..errors import ClientError, InvalidAnswer, RemoteError, TransportError, Unavailable
 from .extensions import MANIFEST, PROMPT, SCHEMA, FileExtensions
 from .folder import JobsFolder
 from .presence import FilePresence
@@ -105,16 +105,17 @@ class RemoteQueue:
         last = after
         reached = False
         while True:
+            lines = self._transport.stream(path + ("?from=now" if last is None else ""), last_event=last or 0)
             try:
-                suffix = "?from=now" if last is None else ""
-                with self._transport.stream(path + suffix, last_event=last or 0) as lines:
+                for number, event in parse_stream(lines, last or 0):
                     reached = True
-                    for number, event in parse_stream(lines):
-                        last = number
-                        if event is not None:
-                            yield number, event
-            except ClientError:
-                if not reached:
+                    last = number
+                    if event is not None:
+                        yield number, event
+            except ClientError as error:
+                # what the service refuses for good is not asked again
+                final = isinstance(error, RemoteError | InvalidAnswer) and not isinstance(error, Unavailable)
+                if final or not reached:
                     raise
             self._sleep(DEFAULT_CLAIM_WAIT_SECONDS)
 
@@ -172,17 +173,32 @@ class RemoteQueue:
         return {"targets": len(targets), "problems": problems}
 
 
-def parse_stream(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The events of a server-sent event stream: number and event; None for a mark, which only moves the number."""
-    number, data = 0, ""
+def parse_stream(lines: Iterator[str], number: int = 0) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """The events of a server-sent event stream: number and event; None for a mark, which only moves the number.
+
+    `number` is that of the last event before. Raises InvalidAnswer.
+    """
+    data = ""
     for line in lines:
         if line.startswith("id:"):
-            number = int(line[3:])
+            given = line[3:].strip()
+            # one that cannot be read moves nothing, or the next resume would start anew
+            number = int(given) if given.isascii() and given.isdigit() else number
         elif line.startswith("data:"):
             data += line[5:].lstrip()
         elif not line:
-            yield number, json.loads(data) if data else None
+            yield number, _event(data) if data else None
             data = ""
+
+
+def _event(data: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        raise InvalidAnswer("an event of the stream is not JSON") from None
+    if not isinstance(value, dict):
+        raise InvalidAnswer("an event of the stream is not a JSON object")
+    return value
 
 
 def _text(path: Any) -> str | None:

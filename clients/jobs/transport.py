@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moorage.protocols.jobs.errors import Refused
 
-from ..errors import ConfigurationError, RemoteError, TransportError
+from ..connection import OPERATOR_VARIABLES, SECRET_VARIABLES, secret_of
+from ..errors import ConfigurationError, RemoteError
 from ..http import DEADLINE_SECONDS, Http, Policy, check_url
 
-if TYPE_CHECKING:
-    import httpx
-
-SECRETS = {
-    "webhook": ("CLAWSWEEPER_RECORDS_SECRET", "CLAWSWEEPER_WEBHOOK_SECRET"),
-    "operator": ("EXACT_REVIEW_OPERATOR_SECRET",),
-}
-"""Environment variables of the two keys; the first that is set counts (spec state-plane-protocol 2.3)."""
-
-UNSIGNED = "unsigned"
+SECRETS = {"webhook": SECRET_VARIABLES, "operator": OPERATOR_VARIABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +27,13 @@ class Keys:
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Keys:
         """The secrets of the environment."""
         source = os.environ if environ is None else environ
-        found = {
-            key: next((source[name] for name in names if source.get(name, "").strip()), None)
-            for key, names in SECRETS.items()
-        }
-        return cls(found["webhook"], found["operator"])
+        found: dict[str, str] = {}
+        for key, names in SECRETS.items():
+            try:
+                found[key] = secret_of(source, names)
+            except ConfigurationError:
+                continue  # missed once a call wants it
+        return cls(**found)
 
     def of(self, key_id: str) -> str:
         """The secret of a key. Raises `ConfigurationError` naming the variable that is missing."""
@@ -54,21 +44,20 @@ class Keys:
 
 
 class Transport:
-    """A client of one state plane. `options` go to `Http`, for tests."""
+    """A client of one state plane, with as many signed clients as it has needed keys. `options` go to `Http`."""
 
     def __init__(self, base_url: str, keys: Keys | None = None, **options: Any) -> None:
         self._base = check_url(base_url)
         self._keys = keys or Keys.from_environment()
         self._options = options
-        self._clients: dict[tuple[str, Policy], Http] = {}
+        self._clients: dict[str | None, Http] = {}
 
-    def _client(self, key_id: str | None, policy: Policy) -> Http:
-        key = (key_id or UNSIGNED, policy)
-        if key not in self._clients:
-            # an unsigned call needs no secret, the client's constructor wants one
-            secret = UNSIGNED if key_id is None else self._keys.of(key_id)
-            self._clients[key] = Http(self._base, secret, key_id=key[0], policy=policy, **self._options)
-        return self._clients[key]
+    def _client(self, key_id: str | None) -> Http:
+        if key_id not in self._clients:
+            signing = {} if key_id is None else {"key_id": key_id}
+            secret = None if key_id is None else self._keys.of(key_id)
+            self._clients[key_id] = Http(self._base, secret, **signing, **self._options)
+        return self._clients[key_id]
 
     def call(
         self,
@@ -84,17 +73,15 @@ class Transport:
         `repeat` False: nothing is sent twice, since the server may have seen it (a claim whose answer is lost is for
         the reap, not for a second claim). `wait`: seconds that the server may hold the request.
         """
-        # rounded up, so that the waits of one claim share a client
-        held = DEADLINE_SECONDS + 10 * -(-wait // 10)
-        policy = Policy(deadline=held, attempts=4 if repeat else 1)
+        policy = Policy(deadline=DEADLINE_SECONDS + wait, attempts=4 if repeat else 1)
         try:
-            return self._client(key_id, policy).json("POST", path, dict(body), signed=key_id is not None)
+            return self._client(key_id).json("POST", path, dict(body), signed=key_id is not None, policy=policy)
         except RemoteError as error:
             raise refusal(error.body) or error from None
 
     def record_text(self, path: str) -> str | None:
         """The content of a canonical record, None when there is none. Raises `ClientError`."""
-        answer = self._client("webhook", Policy()).request("GET", path, expect=(404,))
+        answer = self._client("webhook").request("GET", path, expect=(404,))
         if answer.status == 404:
             return None
         content = answer.json_object().get("content")
@@ -102,51 +89,14 @@ class Transport:
             raise RemoteError(answer.status, None, {}, what=f"GET {path}")
         return content
 
-    @contextmanager
-    def stream(self, path: str, *, last_event: int) -> Iterator[Iterator[str]]:
+    def stream(self, path: str, *, last_event: int) -> Iterator[str]:
         """The lines of a server-sent event stream from after `last_event`. Raises `ClientError`."""
-        import httpx
-
-        from moorage.protocols.signatures import sign_request
-
-        with httpx.Client(timeout=httpx.Timeout(DEADLINE_SECONDS, read=60.0)) as client:
-            request = client.build_request("GET", self._base + path, headers={"last-event-id": str(last_event)})
-            target, _, query = request.url.raw_path.partition(b"?")
-            signed = sign_request(
-                "GET",
-                target,
-                query,
-                b"",
-                key=self._keys.of("webhook").strip().encode(),
-                key_id="webhook",
-                created=int(time.time()),
-                nonce=secrets.token_urlsafe(18),
-            )
-            request.headers.update(signed)
-            try:
-                response = client.send(request, stream=True)
-                try:
-                    if response.status_code != 200:
-                        raise RemoteError(response.status_code, _code(response), {}, what=f"GET {path}")
-                    yield response.iter_lines()
-                finally:
-                    response.close()
-            except httpx.HTTPError as error:
-                raise TransportError(f"GET {self._base}{path}: {type(error).__name__}") from error
+        return self._client("webhook").lines(path, headers={"last-event-id": str(last_event)})
 
     def close(self) -> None:
         """Closes the connections."""
         for client in self._clients.values():
             client.close()
-
-
-def _code(response: httpx.Response) -> str | None:
-    try:
-        value = json.loads(response.read())
-    except ValueError:
-        return None
-    code = value.get("error") if isinstance(value, dict) else None
-    return code if isinstance(code, str) else None
 
 
 def refusal(answer: Mapping[str, Any]) -> Refused | None:

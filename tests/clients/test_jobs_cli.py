@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from moorage.clients.cli import main
-from moorage.clients.errors import ConfigurationError
+from moorage.clients.errors import ConfigurationError, InvalidAnswer, NotFound
 from moorage.clients.jobs.cli import command
 from moorage.clients.jobs.local import LocalQueue
 from moorage.clients.jobs.remote import RemoteQueue, parse_stream
@@ -340,6 +340,41 @@ def test_server_sent_events_are_read() -> None:
         "id: 6",
     ]
     assert list(parse_stream(iter(lines))) == [(4, None), (4, None), (5, {"a": 1})]
+
+
+def test_events_are_resumed_where_they_were_lost() -> None:
+    first = b'id: 4\n\nid: 5\ndata: {"type":"job.submitted","text":"a\xe2\x80\xa8b"}\n\nid: 6\ndata: {"ty'
+    answers = [
+        httpx.Response(200, content=first),
+        httpx.Response(503, json={"error": "internal_error"}),
+        httpx.Response(200, content=b'id: x\ndata: {"type":"job.claimed"}\n\ndata: no JSON\n\n'),
+    ]
+    asked: list[tuple[str, str]] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.raw_path.decode(), request.headers["last-event-id"]))
+        return answers[len(asked) - 1]
+
+    client = transport(handler)
+    waited: list[float] = []
+    events = RemoteQueue(client, "q", sleep=waited.append).events()
+    assert next(events) == (5, {"type": "job.submitted", "text": "a\u2028b"})
+    # what cannot be read moves no number
+    assert next(events) == (5, {"type": "job.claimed"})
+    with pytest.raises(InvalidAnswer, match="not JSON"):
+        next(events)
+    path = "/internal/jobs/q/stream"
+    assert asked == [(path + "?from=now", "0"), (path, "5"), (path, "5")]
+    assert waited == [2, 2]
+    client.close()
+
+
+def test_a_refused_stream_is_not_asked_for_again() -> None:
+    answers = [httpx.Response(200, content=b"id: 1\n\n"), httpx.Response(404, json={"error": "not_found"})]
+    client = transport(lambda request: answers.pop(0))
+    with pytest.raises(NotFound):
+        list(RemoteQueue(client, sleep=lambda seconds: None).events(1))
+    client.close()
 
 
 def test_a_push_brings_a_folder(world: World) -> None:
