@@ -49,6 +49,37 @@ def test_entry_exports_the_bound_classes() -> None:
         assert callable(getattr(entry, name))
 
 
+APPLIED = [
+    {"tag": "v1", "new_sqlite_classes": ["ExactReviewQueue", "GithubEtagCache", "JobQueue", "SweepState"]},
+    {"tag": "v2", "new_sqlite_classes": ["SessionCommits"]},
+]
+"""Migrations that somebody may have applied: they stay as they are, and what is new comes after them."""
+
+
+def test_migrations_are_only_added_to() -> None:
+    document = tomllib.loads((BUNDLE / "wrangler.toml").read_text())
+    assert document["migrations"][: len(APPLIED)] == APPLIED
+    tags = [step["tag"] for step in document["migrations"]]
+    assert tags == [f"v{number}" for number in range(1, len(tags) + 1)]
+
+
+def test_every_exported_class_is_bound_once_and_created_by_one_migration() -> None:
+    from moorage.durable_objects.runtime import DurableObject
+    from moorage.worker import entry as inner
+    from moorage.worker.bundle import entry
+
+    exported = {
+        name
+        for name in {*inner.__all__, *entry.__all__}
+        if isinstance(getattr(inner, name), type) and issubclass(getattr(inner, name), DurableObject)
+    }
+    assert {name for name in exported if not hasattr(entry, name)} == set()
+    document = tomllib.loads((BUNDLE / "wrangler.toml").read_text())
+    bound = [binding["class_name"] for binding in document["durable_objects"]["bindings"]]
+    created = [name for step in document["migrations"] for name in step["new_sqlite_classes"]]
+    assert sorted(bound) == sorted(created) == sorted(exported)
+
+
 def test_entry_stays_small() -> None:
     lines = [line for line in (BUNDLE / "entry.py").read_text().splitlines() if line and not line.startswith('"""')]
     assert len(lines) <= 24
