@@ -326,6 +326,10 @@ class Instance:
             if self.dead is not None:
                 raise
             error = across_boundary(raised if isinstance(raised, Exception) else escaped(raised))
+            # The caller's traceback goes on with the object's own lines; without this frame there is no cycle.
+            trace = raised.__traceback__
+            error.__cause__ = raised.with_traceback(None if trace is None else trace.tb_next)
+            del trace
             _log.debug("an event of %s failed", self.id, exc_info=raised)
         self._answer(answer, value, error)
 
