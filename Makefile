@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8787
+PACKAGES := clients durable_objects protocols r2 worker wrangler_compat
 # `acceptance` sizes, e.g. `make acceptance KILLS=1000`
 KILLS ?= 200
 
@@ -16,6 +17,8 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	# an editable install compiles nothing, and where Python may not write bytecode every start would compile it all
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	touch $@
 
 serve: install
