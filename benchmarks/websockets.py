@@ -1,4 +1,4 @@
-"""WebSockets: echo at 1,000 sockets beside a bare ASGI echo, and what 10,000 idle sockets of sleeping objects cost."""
+"""WebSockets: echo at 1,000 sockets beside a bare ASGI echo; what 10,000 idle sockets of sleeping objects cost."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-
-import httpx
 
 from . import servers
 
@@ -84,13 +82,10 @@ class Client(asyncio.Protocol):
         transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
+        self.data += data
         if self.open.done():
-            self.data += data
-            if len(self.data) >= self.load.echo:
-                self.data = b""
-                self.load.echoed(self)
+            self._frames()
         else:
-            self.data += data
             head, found, rest = self.data.partition(b"\r\n\r\n")
             if found:
                 self.data = rest
@@ -98,6 +93,17 @@ class Client(asyncio.Protocol):
                     self.open.set_result(None)
                 else:
                     self.open.set_exception(RuntimeError(head.decode()))
+
+    def _frames(self) -> None:
+        while len(self.data) >= 2 and len(self.data) >= 2 + self.data[1]:
+            kind, length = self.data[0] & 15, self.data[1]
+            payload, self.data = self.data[2 : 2 + length], self.data[2 + length :]
+            if kind == 9:  # a ping: answer it, masked with zeros
+                self.transport.write(bytes((0x8A, 0x80 | length)) + bytes(4) + payload)
+            elif kind == 8:
+                self.load.lost += 1
+            else:
+                self.load.echoed(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.open.done():
@@ -112,8 +118,7 @@ class Load:
         self.paths = paths
         self.clients: list[Client] = []
         self.frame = b"\x81\xa0\x00\x00\x00\x00" + b"x" * 32  # masked with zeros
-        self.echo = 2 + 32
-        self.count = 0
+        self.count = self.lost = 0
         self.running = False
         self.idle = 0
 
@@ -123,7 +128,8 @@ class Load:
             batch = []
             for path in self.paths[start : start + BATCH]:
                 request = (
-                    f"GET /{path} HTTP/1.1\r\nHost: {self.url.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    f"GET /{path} HTTP/1.1\r\nHost: {self.url.netloc}\r\n"
+                    "Upgrade: websocket\r\nConnection: Upgrade\r\n"
                     f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {_KEY}\r\n\r\n"
                 )
                 made = Client(request.encode(), self)
@@ -148,7 +154,10 @@ class Load:
         await asyncio.sleep(seconds)
         self.running = False
         rate = self.count / (time.perf_counter() - began)
+        end = time.perf_counter() + 60
         while self.idle < len(self.clients):
+            if self.lost or time.perf_counter() > end:
+                raise RuntimeError(f"{self.lost} sockets were closed, {self.idle} of {len(self.clients)} answered")
             await asyncio.sleep(0.01)
         return rate
 
@@ -190,7 +199,6 @@ async def echo(server: servers.Server, paths: list[str], seconds: float) -> dict
 
 async def idle(server: servers.Server, paths: list[str]) -> dict[str, float]:
     """What so many idle sockets add to the server's memory, in bytes a socket, and whether one still answers."""
-    httpx.get(server.url)
     before = server.memory()
     load = Load(server.url, paths)
     began = time.perf_counter()
@@ -242,8 +250,8 @@ def run(seconds: float = 3.0, sockets: int = 1_000, sleeping: int = 10_000) -> d
         else:
             print(
                 f"{label} ({row['sockets']} sockets, {ROOMS} objects)".ljust(44) + f"{row['mib']:>9,.0f} MiB"
-                f"{row['bytes_a_socket'] / 1024:>7.1f} KiB each, {row['cpu_percent_while_idle']:.1f} % CPU, all answer "
-                f"after {row['seconds_to_wake_and_answer_all']:.2f} s   baseline {idle_base['mib']:,.0f} MiB"
+                f"{row['bytes_a_socket'] / 1024:>7.1f} KiB each, {row['cpu_percent_while_idle']:.1f} % CPU, all "
+                f"answer after {row['seconds_to_wake_and_answer_all']:.2f} s   baseline {idle_base['mib']:,.0f} MiB"
             )
     return figures
 

@@ -6,10 +6,11 @@ the extension of `ws1`, as `moorage serve` and `dev` do.
 """
 
 import asyncio
-import contextvars
 import logging
 from typing import Any, Final
 
+from moorage.durable_objects.runtime.awaitables import run_synchronous_part
+from moorage.durable_objects.runtime.gate import outside
 from moorage.durable_objects.runtime.web import Request, Response
 from moorage.durable_objects.runtime.web.body import Receive, Send
 from moorage.durable_objects.runtime.web.request import Scope
@@ -121,7 +122,6 @@ class Coupling:
 
     __slots__ = (
         "_closing",
-        "_context",
         "_half_close",
         "_leaving",
         "_limit",
@@ -130,7 +130,7 @@ class Coupling:
         "_said_close",
         "_send",
         "_settled",
-        "_writer",
+        "_writing",
         "end",
         "loop",
     )
@@ -141,11 +141,9 @@ class Coupling:
         self._receive = receive
         self._send = send
         self._limit = limit
-        self._context = contextvars.copy_context()
         self._reader: asyncio.Task[Any] | None = None
-        self._writer: asyncio.Task[None] | None = None
         self._half_close = half_close
-        self._closing = self._leaving = self._said_close = self._settled = False
+        self._closing = self._leaving = self._said_close = self._settled = self._writing = False
 
     async def run(self) -> None:
         """Returns when the connection is closed. The end is told how, whatever happens."""
@@ -190,11 +188,12 @@ class Coupling:
         if end.buffered > self._limit:
             _log.warning("a WebSocket client left more than %d bytes unread and was cut off", self._limit)
             self._cut()
-        elif self._writer is None:
-            # Made directly: the loop's factory would make it part of the object whose code is running.
-            self._writer = asyncio.Task(self._write(), loop=self.loop, context=self._context)
+        elif not self._writing:
+            self._writing = True
+            outside(run_synchronous_part, self._write())
 
     async def _write(self) -> None:
+        # Called as a plain function up to the first wait, which a server takes only when the client is slow.
         send = self._send
         try:
             while (frame := self.end.take()) is not None:
@@ -216,14 +215,14 @@ class Coupling:
             _log.exception("a WebSocket message could not be sent")
             self._cut()
         finally:
-            self._writer = None
+            self._writing = False
             if self._settled:
                 self._cut()
 
     def settled(self, end: SocketEnd) -> None:
         """The client's Close frame stays unanswered: the server answers it by itself."""
         self._settled = self._leaving
-        if self._settled and self._writer is None:
+        if self._settled and not self._writing:
             self._cut()
 
     def _cut(self) -> None:

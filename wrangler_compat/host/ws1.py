@@ -5,6 +5,7 @@ the code; without an answer the client's own code is sent back. And a connection
 1006.
 """
 
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -56,10 +57,10 @@ class HalfClosingProtocol(WebSocketsSansIOProtocol):
             self.transport.write(reply if frame is None else frame)
             self.transport.close()
 
-    async def send(self, message: Any) -> None:
-        if self._reply is None:
-            await super().send(message)
-            return
+    def send(self, message: Any) -> Coroutine[Any, Any, None]:
+        return super().send(message) if self._reply is None else self._send_late(message)
+
+    async def _send_late(self, message: Any) -> None:
         await self.writable.wait()
         if self.disconnected or self._reply is None:
             raise ClientDisconnected
