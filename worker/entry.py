@@ -5,6 +5,7 @@ from typing import Any
 from moorage.durable_objects.objects.etag_cache import GithubEtagCache
 from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
 from moorage.durable_objects.objects.jobs import JobQueue
+from moorage.durable_objects.objects.ledger_index import LedgerIndex
 from moorage.durable_objects.objects.sessions import SessionCommits
 from moorage.durable_objects.objects.sweep_state import SweepState
 from moorage.wrangler_compat.workers import WorkerEntrypoint, asgi
@@ -32,6 +33,7 @@ __all__ = [
     "ExactReviewQueue",
     "GithubEtagCache",
     "JobQueue",
+    "LedgerIndex",
     "SessionCommits",
     "SweepState",
     "app",

@@ -264,6 +264,7 @@ def publish(
     from moorage.protocols.ledger.refusals import LedgerRefusal
 
     from .files import TrustedRoot
+    from .import_index import WorkerIndex
     from .manifests import read_manifest
     from .publisher import publish_paths, publish_tree
     from .worker_blobs import WorkerBlobs
@@ -281,7 +282,7 @@ def publish(
         except UnicodeDecodeError:
             raise LedgerRefusal("utf8", "is not UTF-8", str(paths_file)) from None
         with http_of() as http:
-            stored = publish_paths(WorkerBlobs(http), TrustedRoot(source), path_list)
+            stored = publish_paths(WorkerBlobs(http), TrustedRoot(source), path_list, index=WorkerIndex(http))
         _show(
             {"created": stored.created, "unchanged": stored.unchanged},
             as_json,
@@ -301,7 +302,12 @@ def publish(
         }
     with http_of() as http:
         result = publish_tree(
-            WorkerBlobs(http), source, expected_paths=paths, expected_producer=expected, progress=_progress()
+            WorkerBlobs(http),
+            source,
+            expected_paths=paths,
+            expected_producer=expected,
+            index=WorkerIndex(http),
+            progress=_progress(),
         )
     _show(
         result.to_json(),
@@ -339,6 +345,7 @@ def import_(
     )
 
 
-from . import cli_reading  # noqa: E402 - adds the reading commands to the group above
+from . import cli_operating, cli_reading  # noqa: E402 - add their commands to the group above
 
 cli_reading.add_to(command)
+cli_operating.add_to(command)

@@ -1,4 +1,4 @@
-"""The commands of `moorage ledger` that look: verify, ls, show, history, rebuild; and compact and prune."""
+"""The commands of `moorage ledger` that look: verify, ls, show, history, rebuild."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -235,62 +234,7 @@ def rebuild(
         write_view(out, value)
 
 
-@click.command("compact")
-@click.argument("root")
-@click.option("--retention-months", type=int, required=True, help="Whole months that stay as shards.")
-@click.option("--today", help="Day to count from, YYYY-MM-DD. Default: today, UTC.")
-@click.option("--publish", "publish_too", is_flag=True, help="Also store the segments in R2 through the state plane.")
-@connection_options
-def compact(
-    root: str,
-    retention_months: int,
-    today: str | None,
-    publish_too: bool,
-    as_json: bool,
-    http_of: Callable[..., Http],
-) -> None:
-    """Write segments for the months before the retention. Removes nothing; see prune."""
-    from moorage.protocols.ledger.timestamps import calendar_date
-
-    from .compaction import compact as run
-    from .files import TrustedRoot
-
-    day = datetime.now(UTC).strftime("%Y-%m-%d") if today is None else calendar_date(today, "--today")
-    trusted = TrustedRoot(root)
-    segments = run(trusted, today=day, retention_months=retention_months)
-    if publish_too:
-        from .publisher import publish_segment
-        from .worker_blobs import WorkerBlobs
-
-        with http_of() as http:
-            for segment in segments:
-                publish_segment(WorkerBlobs(http), trusted, segment)
-    for segment in segments:
-        value = {"path": segment.manifest_path, "shards": len(segment.shards), "bytes": segment.payload_bytes}
-        click.echo(
-            json.dumps(value) if as_json else f"{value['shards']:>6} {value['bytes']:>9} {segment.manifest_path}"
-        )
-
-
-@click.command("prune")
-@click.argument("root")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def prune(root: str, dry_run: bool, as_json: bool) -> None:
-    """Remove the shard files whose exact bytes a whole segment holds, each read back first."""
-    from .compaction import prune as run
-    from .files import TrustedRoot
-
-    result = run(TrustedRoot(root), dry_run=dry_run)
-    if as_json:
-        click.echo(json.dumps({"removed": list(result.removed), "bytes": result.bytes}))
-        return
-    for path in result.removed:
-        click.echo(path)
-    click.echo(f"{len(result.removed)} shards, {result.bytes} bytes {'would go' if dry_run else 'removed'}", err=True)
-
-
 def add_to(group: click.Group) -> None:
     """Adds these commands to the ledger's group."""
-    for command in (verify, ls, show, history, rebuild, compact, prune):
+    for command in (verify, ls, show, history, rebuild):
         group.add_command(command)

@@ -11,12 +11,21 @@ from moorage.protocols.ledger.batch import place_shard
 from moorage.protocols.ledger.bindings import MAX_BINDING_BYTES, completion_path
 from moorage.protocols.ledger.canonical import sha256_text
 from moorage.protocols.ledger.refusals import LedgerConflict, LedgerRefusal
-from moorage.protocols.ledger.segments import Segment, StoredShard, build_segment, group_shards
+from moorage.protocols.ledger.segments import ROOT as SEGMENTS_ROOT
+from moorage.protocols.ledger.segments import (
+    Segment,
+    StoredShard,
+    build_segment,
+    covered,
+    group_shards,
+    is_manifest_path,
+)
 from moorage.protocols.ledger.shards import MAX_SHARD_BYTES, replay_digest
 
 from .files import TrustedRoot
+from .import_index import WorkerIndex
 from .shard_files import read_shard, read_text
-from .sources import FolderSource
+from .sources import FolderSource, Source
 from .trees import loose_paths, months, read_segments
 
 
@@ -40,6 +49,14 @@ def compact(root: TrustedRoot, *, today: str, retention_months: int) -> list[Seg
         if month <= last:
             written += _compact_month(root, source, month)
     return written
+
+
+def compacted(root: TrustedRoot, *, today: str, retention_months: int) -> Iterator[Segment]:
+    """Every whole segment of the months before the retention, whenever it was written."""
+    source, last = FolderSource(root), last_compactable_month(today, retention_months)
+    for month in months(source):
+        if month <= last:
+            yield from read_segments(source, month)
 
 
 def _compact_month(root: TrustedRoot, source: FolderSource, month: str) -> Iterator[Segment]:
@@ -91,7 +108,9 @@ class PruneResult:
 
 
 def prune(root: TrustedRoot, *, dry_run: bool = False) -> PruneResult:
-    """Removes shard files whose exact bytes a whole segment holds. With `dry_run`, only says which.
+    """Removes shard files whose bytes, or events but for their clocks, a whole segment holds.
+
+    With `dry_run`, only says which.
 
     Raises segment-conflict when a shard's own file differs from the segment's copy: neither is touched then.
     """
@@ -104,7 +123,8 @@ def prune(root: TrustedRoot, *, dry_run: bool = False) -> PruneResult:
                 loose = root.read(shard.path, MAX_SHARD_BYTES)
                 if loose is None:
                     continue
-                if source.read_range(segment.payload_path, shard.offset, shard.size) != loose.data:
+                held = source.read_range(segment.payload_path, shard.offset, shard.size)
+                if held is None or not covered(shard, held, loose.data):
                     raise LedgerConflict(
                         "segment-conflict", "differs from the segment's copy", root.where(shard.path)
                     )
@@ -113,3 +133,15 @@ def prune(root: TrustedRoot, *, dry_run: bool = False) -> PruneResult:
                 removed.append(shard.path)
                 total += len(loose.data)
     return PruneResult(tuple(removed), total)
+
+
+def prune_remote(source: Source, index: WorkerIndex, *, dry_run: bool = False) -> Iterator[PruneResult]:
+    """Removes the shards in R2 that its segments hold, a step at a time; the service reads each back first.
+
+    `index` signs as the operator. Raises LedgerRefusal as `WorkerIndex.prune`; what went before is gone.
+    """
+    for month in months(source):
+        for path in source.walk(f"{SEGMENTS_ROOT}/{month}"):
+            if is_manifest_path(path):
+                for removed, size in index.prune(path, dry_run=dry_run):
+                    yield PruneResult(tuple(removed), size)

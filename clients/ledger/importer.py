@@ -8,6 +8,7 @@ from moorage.protocols.ledger import batch as rules
 from moorage.protocols.ledger.bindings import (
     MAX_BINDING_BYTES,
     Binding,
+    EventBinding,
     event_binding_path,
     parse_event_binding,
 )
@@ -144,7 +145,7 @@ def load_batch(
 ReadText = Callable[[str], str | None]
 
 
-def check_history(read: ReadText, batch: rules.Batch) -> None:
+def check_history(read: ReadText, incoming: Mapping[str, EventBinding]) -> None:
     """Follows every incoming event's ancestors through the batch and the stored bindings (spec 12.2, rule 10).
 
     `read` gives the text of a stored binding, None when there is none. Raises binding-invalid,
@@ -164,24 +165,24 @@ def check_history(read: ReadText, batch: rules.Batch) -> None:
         stored[event_id] = None
         if text is not None:
             binding = parse_event_binding(text, event_id)
-            incoming = batch.events.get(event_id)
-            if incoming is not None and incoming.record["semantic_sha256"] != binding.semantic_sha256:
+            ours = incoming.get(event_id)
+            if ours is not None and ours.semantic_sha256 != binding.semantic_sha256:
                 raise LedgerConflict("event-identity-conflict", "was imported before with other content", event_id)
             stored[event_id] = binding.parent
         return stored[event_id]
 
-    for event_id in batch.events:
+    for event_id in incoming:
         parent_in_store(event_id)
     # Events whose every ancestor was followed; a walk that meets one is done.
     safe: set[str] = set()
-    for event_id in batch.events:
+    for event_id in incoming:
         walk: dict[str, None] = {}
         at: str | None = event_id
         while at is not None and at not in safe:
             if at in walk:
                 raise LedgerRefusal("causal-cycle", "events are each other's ancestors", at)
             walk[at] = None
-            at = batch.events[at].parent if at in batch.events else parent_in_store(at)
+            at = incoming[at].parent if at in incoming else parent_in_store(at)
         safe.update(walk)
 
 
@@ -224,7 +225,7 @@ def import_shards(
     if batch is None:
         return EMPTY
     with held_lock(root, LOCK, IMPORT_LOCK, waiting):
-        check_history(lambda path: read_text(root, path, MAX_BINDING_BYTES), batch)
+        check_history(lambda path: read_text(root, path, MAX_BINDING_BYTES), batch.bindings())
         for binding in (*batch.reservations, *batch.completions):
             _check_binding(root, binding)
         for placed in batch.shards:

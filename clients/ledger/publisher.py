@@ -1,30 +1,39 @@
 """Publishing shard sets to R2 through the Worker's blob routes (spec action-ledger 13, state-plane-protocol 9).
 
-Below `ledger/v1/` the Worker stores an object once: the same bytes again are fine, others are refused. So the files
-of an import need no lock there. Reservations go first, the shard set's own before all others: of two publishers with
-different sets one is refused before it wrote anything that counts. Payloads follow and are read back, completions
-come last, and readers see nothing before. A publication that was cut off is finished by running it again.
+Below `ledger/v1/` the Worker stores an object once: the same bytes again are fine, others are refused. Reservations
+go first, the shard set's own before all others: of two publishers with different sets one is refused before it wrote
+anything that counts. Payloads follow and are read back, completions come last, and readers see nothing before. A
+publication that was cut off is finished by running it again.
+
+Where the service has an index of imports (`import_index`), its lock is held from validation to completion, and the
+whole batch is reserved there in one step first. Without one the files alone decide: still nothing contradictory is
+completed, but of two publishers with opposing parents both may be refused.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from moorage.protocols.ledger.batch import Batch
-from moorage.protocols.ledger.bindings import MAX_BINDING_BYTES, Binding
+from moorage.protocols.ledger.bindings import MAX_BINDING_BYTES, ROOT, Binding, parse_event_binding
 from moorage.protocols.ledger.publication import is_binding_path, parse_path_list
 from moorage.protocols.ledger.refusals import LedgerConflict, LedgerRefusal
 from moorage.protocols.ledger.segments import MAX_PAYLOAD_BYTES, Segment
 from moorage.protocols.ledger.shards import MAX_SHARD_BYTES, Shard
 
-from .files import Entry, TrustedRoot
+from .files import Content, Entry, TrustedRoot
+from .import_index import ImportIndex, LockLost, Turn
 from .importer import EMPTY, ImportResult, check_history, load_batch
 from .shard_files import replaces_nothing
 
 # Requests at once for the bindings of events, one each; everything else goes in order.
 PARALLEL: Final = 8
+ATTEMPTS: Final = 3
+_EVENTS: Final = f"{ROOT}/events/"
+_COMPLETED: Final = f"{ROOT}/completed-shard-sets/"
+T = TypeVar("T")
 
 
 class BlobStore(Protocol):
@@ -135,12 +144,16 @@ def _paths(bindings: Sequence[Binding]) -> list[str]:
 
 
 def publish_batch(
-    store: BlobStore, batch: Batch, *, progress: Callable[[int, int], None] | None = None
+    store: BlobStore,
+    batch: Batch,
+    *,
+    turn: Turn | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ImportResult:
-    """Publishes a checked batch; `progress` gets blobs done and blobs in all.
+    """Publishes a checked batch; `progress` gets blobs done and blobs in all, `turn` is the lock of imports.
 
-    Raises binding-conflict, import-conflict, event-identity-conflict, causal-cycle: nothing of the batch is visible
-    then that was not before.
+    Raises binding-conflict, import-conflict, event-identity-conflict, split-partition, causal-cycle: nothing of the
+    batch is visible then that was not before. Raises LockLost when the lock ran out meanwhile.
     """
     read = _reader(store)
     total, done = len(batch.reservations) + 2 * len(batch.shards) + len(batch.completions), 0
@@ -150,6 +163,8 @@ def publish_batch(
         nonlocal done
         with counting:
             done += 1
+            if turn is not None:
+                turn.renew()
             if progress is not None:
                 progress(done, total)
 
@@ -157,18 +172,21 @@ def publish_batch(
         _put_binding(store, binding)
         advance()
 
+    incoming = batch.bindings()
     events = [binding for binding in batch.reservations if "/events/" in binding.path]
     others = [binding for binding in batch.reservations if "/events/" not in binding.path]
     with ThreadPoolExecutor(PARALLEL) as pool:
         stored = dict(zip(_paths(events), pool.map(read, _paths(events)), strict=True))
-        check_history(lambda path: stored[path] if path in stored else read(path), batch)
+        check_history(lambda path: stored[path] if path in stored else read(path), incoming)
+        if turn is not None:
+            turn.reserve(batch)
         for binding in sorted(others, key=_arbiter_first):
             reserve(binding)
         for _ in pool.map(reserve, events):
             pass
     # Once more, now that the own edges are durable: of two publishers with opposing parents, the later one sees both.
     own = {binding.path: binding.text for binding in events}
-    check_history(lambda path: own[path] if path in own else read(path), batch)
+    check_history(lambda path: own[path] if path in own else read(path), incoming)
     created = 0
     for placed in batch.shards:
         created += _put_payload(store, placed.shard)
@@ -179,6 +197,8 @@ def publish_batch(
     for binding in batch.completions:
         _put_binding(store, binding)
         advance()
+    if turn is not None:
+        turn.complete(_paths(batch.completions))
     return ImportResult(
         created,
         len(batch.shards) - created,
@@ -188,32 +208,74 @@ def publish_batch(
     )
 
 
+def _in_turn(index: ImportIndex | None, work: Callable[[Turn | None], T]) -> T:
+    """Runs `work` under the lock of imports. A lock that ran out meanwhile is taken again, a few times."""
+    if index is None:
+        return work(None)
+    for attempt in range(ATTEMPTS):
+        try:
+            with index.held() as turn:
+                return work(turn)
+        except LockLost:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
 def publish_tree(
     store: BlobStore,
     source: str,
     *,
     expected_paths: Sequence[str] | None = None,
     expected_producer: Mapping[str, Any] | None = None,
+    index: ImportIndex | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ImportResult:
     """Publishes the shard sets below `source`, or exactly `expected_paths`. Checked before anything is sent."""
     batch = load_batch(source, expected_paths=expected_paths, expected_producer=expected_producer)
-    return EMPTY if batch is None else publish_batch(store, batch, progress=progress)
+    if batch is None:
+        return EMPTY
+    return _in_turn(index, lambda turn: publish_batch(store, batch, turn=turn, progress=progress))
 
 
-def publish_paths(store: BlobStore, root: TrustedRoot, path_list: str) -> PathsResult:
+def publish_paths(
+    store: BlobStore, root: TrustedRoot, path_list: str, *, index: ImportIndex | None = None
+) -> PathsResult:
     """Stores exactly the files that a path list names, one blob each (spec 13).
 
-    Order of sending: reservations, shards, completions, so that a cut leaves nothing half visible.
+    Order of sending: reservations, shards, completions, so that a cut leaves nothing half visible. Event bindings are
+    followed through R2 before the first is sent and again after the last, as `publish_batch` does.
     """
     paths = parse_path_list(path_list)
-    created = 0
-    for path in sorted(paths, key=lambda path: ("/completed-shard-sets/" in path, not is_binding_path(path), path)):
-        content = root.read(path, MAX_BINDING_BYTES if is_binding_path(path) else MAX_SHARD_BYTES)
-        if content is None:
-            raise LedgerRefusal("missing", "a listed path is not below the root", root.where(path))
-        created += store.put(path, content.data)
-    return PathsResult(created, len(paths) - created)
+    order = sorted(paths, key=lambda path: (path.startswith(_COMPLETED), not is_binding_path(path), path))
+    incoming = {}
+    for path in paths:
+        if path.startswith(_EVENTS):
+            event_id = path[len(_EVENTS) : -len(".json")]
+            incoming[event_id] = parse_event_binding(_listed(root, path).text(root.where(path)), event_id)
+    reservations = [path for path in order if is_binding_path(path) and not path.startswith(_COMPLETED)]
+
+    def send(turn: Turn | None) -> PathsResult:
+        created = 0
+        check_history(_reader(store), incoming)
+        for at, path in enumerate(order):
+            if at == len(reservations):
+                check_history(_reader(store), incoming)
+            created += store.put(path, _listed(root, path).data)
+            if turn is not None:
+                turn.renew()
+        if turn is not None:
+            turn.complete([path for path in order if path.startswith(_COMPLETED)])
+        return PathsResult(created, len(paths) - created)
+
+    return _in_turn(index, send)
+
+
+def _listed(root: TrustedRoot, path: str) -> Content:
+    content = root.read(path, MAX_BINDING_BYTES if is_binding_path(path) else MAX_SHARD_BYTES)
+    if content is None:
+        raise LedgerRefusal("missing", "a listed path is not below the root", root.where(path))
+    return content
 
 
 def publish_segment(store: BlobStore, root: TrustedRoot, segment: Segment) -> bool:

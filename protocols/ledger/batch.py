@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .bindings import Binding, completion_binding, event_binding, producer_run_binding, shard_set_binding
+from .bindings import (
+    Binding,
+    EventBinding,
+    completion_binding,
+    event_binding,
+    producer_run_binding,
+    shard_set_binding,
+)
 from .events import Event
 from .order import causal_order
 from .publication import check_ascending, is_shard_path
@@ -140,6 +147,13 @@ class Batch:
     events: Mapping[str, Event]
     reservations: tuple[Binding, ...]
     completions: tuple[Binding, ...]
+
+    def bindings(self) -> dict[str, EventBinding]:
+        """What the batch binds each of its events to, by event id."""
+        return {
+            event_id: EventBinding(event_id, event.record["semantic_sha256"], event.parent)
+            for event_id, event in self.events.items()
+        }
 
 
 def check_batch(shards: Sequence[PlacedShard], expected_producer: Mapping[str, Any] | None = None) -> Batch:

@@ -14,8 +14,9 @@ from .canonical import canonical_digest, canonical_text, parse_json, sha256_text
 from .numbers import integer
 from .publication import is_shard_path
 from .refusals import LedgerRefusal
-from .shards import EVENTS_ROOT, MAX_SHARD_BYTES
+from .shards import EVENTS_ROOT, MAX_SHARD_BYTES, replay_digest
 from .text import is_digest
+from .validate import parse_shard_text
 
 ROOT: Final = "ledger/v1/segments"
 SCHEMA: Final = "moorage.action-ledger-segment"
@@ -89,6 +90,25 @@ class Segment:
     def payload_path(self) -> str:
         """Path of the payload, named after its digest."""
         return f"{ROOT}/{self.month}/{self.payload_sha256}.jsonl"
+
+
+def is_manifest_path(path: str) -> bool:
+    """Whether `path` has the form of a segment's manifest."""
+    return _MANIFEST_PATH.fullmatch(path) is not None
+
+
+def covered(shard: SegmentShard, held: bytes, loose: bytes) -> bool:
+    """Whether a shard's own file may go: the segment's copy `held` is whole, and the file adds nothing to it.
+
+    That is so for the same bytes, and for the same events with other clocks: a set that is published again after its
+    shards went.
+    """
+    try:
+        if sha256_text(held.decode()) != shard.sha256:
+            return False
+        return held == loose or replay_digest(parse_shard_text(loose.decode())) == shard.replay_sha256
+    except (UnicodeDecodeError, LedgerRefusal):
+        return False
 
 
 def month_of(path: str) -> str:

@@ -13,6 +13,7 @@ from moorage.clients import cli, connection
 from moorage.clients.http import Http
 
 from .http import PlaneTransport, Script
+from .ledger_plane import LedgerPlane
 from .plane import START_MS, WEBHOOK_SECRET, Plane
 
 ENVIRONMENT = {"MOORAGE_URL": "http://127.0.0.1:8787", "CLAWSWEEPER_WEBHOOK_SECRET": WEBHOOK_SECRET}
@@ -56,7 +57,7 @@ class Served:
 def served_plane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Starts a plane on a loop of its own, and lets every client that a command opens talk to it."""
     host = Http("http://127.0.0.1:1", "unused", transport=Script([]))
-    plane = Plane()
+    plane = LedgerPlane()
     host.loop.run(plane.__aenter__())
     served = Served(plane, host)
     real = connection.open_http

@@ -169,12 +169,19 @@ def test_damaged_segments_are_refused_and_nothing_is_pruned(state: Path) -> None
     assert _fault(state) == "segment-invalid"
     manifest.write_text(text)
     shard = state / first.shards[0].path
-    other = shard.read_text().replace("2026-07-12T10:00:00.000Z", "2026-07-12T10:00:00.001Z")
-    assert other != shard.read_text()
+    whole = shard.read_text()
+    for spoiled in (whole.replace("completed", "cancelled"), whole[:-1], "", whole.splitlines(keepends=True)[0] * 2):
+        assert spoiled != whole
+        shard.write_text(spoiled)
+        with pytest.raises(LedgerConflict, match="segment-conflict"):
+            prune(root)
+        assert shard.exists()
+    # the same events with other clocks, written again after the shard went once
+    other = whole.replace("2026-07-12T10:00:00.000Z", "2026-07-12T10:00:00.001Z")
+    assert other != whole
     shard.write_text(other)
-    with pytest.raises(LedgerConflict, match="segment-conflict"):
-        prune(root)
-    assert shard.exists()
+    assert first.shards[0].path in prune(root).removed
+    assert not shard.exists()
 
 
 def test_segments_are_read_from_r2_too(state: Path) -> None:
