@@ -6,6 +6,8 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, cast
 
+from msgspec.structs import replace
+
 from moorage.protocols.sessions import SessionManifest
 from moorage.protocols.sessions.artifacts import Configuration, Configured, normalized_key
 from moorage.protocols.sessions.documents import Fingerprint
@@ -75,6 +77,8 @@ def stages_of(
 ) -> list[Stage]:
     """Every stage that the configuration says how to run. `artifacts`: the selected keys, None for all."""
     pipeline, tables = session.pipeline, session.settings.stages
+    if artifacts is not None and not tables.get(str(pipeline.artifact_stage), StageTable()).artifacts:
+        raise ConfigurationError("artifacts are selected, and none are configured")
     found = []
     for spec in pipeline.stages:
         table = tables.get(spec.name, StageTable())
@@ -197,12 +201,17 @@ def _artifact_stage(session: Session, table: StageTable, selected: tuple[str, ..
         read = _predecessor_outputs(session, manifest, name)
         return Configuration(_configured(key, artifact, read) for key, artifact in tables.items())
 
+    chosen = None if selected is None else tuple(normalized_key(key) for key in selected)
+    # what is wrong whatever earlier stages leave is refused before anything runs
+    Configuration(_configured(key, replace(artifact, reads=()), {}) for key, artifact in tables.items()).closure(
+        chosen
+    )
     run = ArtifactStage(
         name=name,
         folder=session.folder,
         configure=configure,
         makes={key: _make(artifact) for key, artifact in tables.items()},
-        selected=None if selected is None else tuple(normalized_key(key) for key in selected),
+        selected=chosen,
     )
     # no aggregate fingerprint: the records of the artifacts are the authority
     return Stage(name, run, None, run.validate)

@@ -86,7 +86,10 @@ def _bounds(session: Session, options: dict[str, Any]) -> tuple[str | None, str 
     forced = set(session.pipeline.between(first, last)) if options["force"] else set()
     for name in options["forced"]:
         forced.add(session.pipeline.check(name))
-    outside = forced - set(session.pipeline.between(first, last))
+    selected = session.pipeline.between(first, last)
+    if options["artifacts"] and session.pipeline.artifact_stage not in selected:
+        raise click.UsageError("--artifact: the artifact stage is not among the selected stages")
+    outside = forced - set(selected)
     if outside:
         raise click.UsageError(f"--force-stage {min(outside)}: it is not among the selected stages")
     return first, last, forced
@@ -126,8 +129,8 @@ def _terminated() -> Iterator[None]:
 def _run(session: Session, as_json: bool, options: dict[str, Any]) -> None:
     from .errors import Interrupted
 
-    runner = _runner(session, options)
     first, last, forced = _bounds(session, options)
+    runner = _runner(session, options)
     try:
         with _terminated():
             runner.run(first, last, force=forced)
@@ -185,12 +188,17 @@ def publish(session: Session, as_json: bool, force: bool, run_id: str | None) ->
 @selection
 def plan(session: Session, as_json: bool, **options: Any) -> None:
     """Say what `run` would do and why, if every stage that runs succeeds. Saves nothing."""
-    runner = _runner(session, options)
     first, last, forced = _bounds(session, options)
+    runner = _runner(session, options)
     planned = runner.plan(first, last, force=forced)
     if as_json:
         rows = [
-            {"stage": row.stage, "action": row.decision.action.value, "reason": row.decision.reason}
+            {
+                "stage": row.stage,
+                "action": row.decision.action.value,
+                "reason": row.decision.reason,
+                "stales": row.decision.stales.value,
+            }
             for row in planned
         ]
         click.echo(json.dumps({"stages": rows}))

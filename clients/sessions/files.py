@@ -14,6 +14,7 @@ from moorage.protocols.sessions.identities import path_fault
 
 from .errors import SessionFailure
 
+MANIFEST_NAME = "session-manifest.json"
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -54,6 +55,8 @@ def measured(
 ) -> Artifact:
     """The record of a file that a stage made. SessionFailure when it is not there or leaves `root`."""
     place = inside(root, path)
+    if path == MANIFEST_NAME:
+        raise SessionFailure(f"output {identifier!r}: {path} is the session's manifest")
     if place.is_symlink():
         raise SessionFailure(f"output {path!r} is a link, and must be a file")
     try:

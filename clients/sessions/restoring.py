@@ -6,6 +6,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ..sweep.replacing import make_folder, sync_folder
 from .errors import SessionFailure
 from .objects import Objects
 from .reading import Snapshot, fetch_artifact, read_current, relative_path
-from .store import MANIFEST_NAME
+from .store import MANIFEST_NAME, exclusive, invocation_lock
 
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
@@ -49,7 +50,8 @@ async def restore(
 
     It holds every artifact under its path, and a manifest of the commit's run with the artifacts as durable records
     and every stage pending: a commit proves files, and no progress. Files of `keep` are copied in, by name.
-    SessionFailure when nothing is published, or `target` is not empty and may not be replaced; ReadRefused.
+    SessionFailure when nothing is published, or `target` is not empty and may not be replaced; Busy when an
+    invocation runs in it; ReadRefused.
     """
     target = Path(os.path.abspath(target))
     occupied = target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir())))
@@ -68,7 +70,11 @@ async def restore(
             if path.is_file() and not (staging / name).exists():
                 shutil.copy2(path, staging / name)
         _sync_tree(staging)
-        former = _swap(staging, target, snapshot.commit.run_id, occupied=occupied)
+        with ExitStack() as held:
+            if occupied:
+                lock = invocation_lock(target / MANIFEST_NAME)
+                held.enter_context(exclusive(lock, "an invocation is running in the folder to replace"))
+            former = _swap(staging, target, snapshot.commit.run_id, occupied=occupied)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise

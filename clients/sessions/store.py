@@ -12,8 +12,8 @@ from moorage.protocols.sessions.documents import check
 
 from ..sweep.replacing import replace as replace_file
 from .errors import Busy, SaveFailed
+from .files import MANIFEST_NAME
 
-MANIFEST_NAME = "session-manifest.json"
 PUBLISH_LOCK_NAME = "publish.lock"
 
 
@@ -83,9 +83,7 @@ class LocalStore:
     @contextmanager
     def invocation(self) -> Iterator[None]:
         """Holds the session's folder for one invocation. Raises Busy at once when another has it."""
-        with exclusive(
-            self.path.with_name(self.path.name + ".lock"), "another invocation is running in this session"
-        ):
+        with exclusive(invocation_lock(self.path), "another invocation is running in this session"):
             yield
 
     @contextmanager
@@ -93,6 +91,11 @@ class LocalStore:
         """Holds the publish lock of the session's folder. Raises Busy at once when another publisher has it."""
         with exclusive(self.path.with_name(PUBLISH_LOCK_NAME), "another publisher is at work on this session"):
             yield
+
+
+def invocation_lock(manifest: Path) -> Path:
+    """The lock file of invocations, beside the manifest."""
+    return manifest.with_name(manifest.name + ".lock")
 
 
 @contextmanager
@@ -117,3 +120,6 @@ def exclusive(path: Path, busy: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+__all__ = ["MANIFEST_NAME", "LocalStore", "exclusive", "invocation_lock", "utc_now"]

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from .documents import CommitIdentity, SessionManifest, Sha256, Size, Text, Value
 from .errors import ReadRefused, ResultRefused
-from .identities import artifact_key, artifact_path, commit_key, pointer_key, segment_fault
+from .identities import MIGRATION, artifact_key, artifact_path, commit_key, pointer_key, segment_fault
 from .pipeline import Pipeline
 from .states import Status
 from .strict_json import NotStrict, document, parse_object
@@ -143,7 +143,7 @@ def _parse(data: bytes, kind: type[D], version: str, what: str) -> D:
     for name in ("campaign", "session_id", "run_id"):
         fault = segment_fault(getattr(parsed, name))
         if fault is not None:
-            raise ReadRefused("malformed", f"the {what}: {name}: {fault}")
+            raise ReadRefused("malformed", f"the {what}: {name}: {fault}. To migrate: {MIGRATION}")
     return parsed
 
 

@@ -544,3 +544,52 @@ async def test_a_plane_without_the_routes_is_told_from_an_empty_one(tmp_path: Pa
         with pytest.raises(ClientError, match="no session routes"):
             await read_current(WorkerObjects(http, PLACE), PLACE)
         assert issubclass(SessionFailure, ClientError)
+
+
+async def test_a_publisher_that_was_stopped_past_its_lease_is_told(tmp_path: Path) -> None:
+    """A is stopped right before it moves the pointer; its lease runs out, B publishes, A goes on."""
+    async with SessionsPlane() as plane:
+
+        def opened() -> WorkerObjects:
+            http = AsyncHttp(
+                "http://127.0.0.1:8787",
+                WEBHOOK_SECRET,
+                transport=PlaneTransport(plane),
+                now=lambda: plane.clock.now() / 1000 + 5,
+            )
+            return WorkerObjects(http, PLACE, ttl_seconds=60)
+
+        class Stopped:
+            def __init__(self, objects: Objects) -> None:
+                self._objects = objects
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._objects, name)
+
+            async def move_pointer(self, *arguments: Any) -> Any:
+                rival = files(tmp_path / "b", a="B")
+                with pytest.raises(Busy, match="another publisher"):
+                    await publish(opened(), PLACE, "rB", tmp_path / "b", rival, holder="b")
+                await plane.clock.advance(60_001)
+                await publish(opened(), PLACE, "rB", tmp_path / "b", rival, holder="b")
+                return await self._objects.move_pointer(*arguments)
+
+        stopped: Any = Stopped(opened())
+        with pytest.raises(PublishRefused) as refused:
+            await publish(stopped, PLACE, "rA", tmp_path / "a", files(tmp_path / "a", a="A"), holder="a")
+        assert refused.value.kind == "lease-lost"
+        found = await verify_current(opened(), PLACE)
+        assert found is not None
+        assert found.commit.run_id == "rB"
+
+
+def test_restore_does_not_take_a_folder_from_an_invocation(tmp_path: Path) -> None:
+    session = SessionFolder(tmp_path)
+    session.runner("r1").run()
+    from moorage.clients.sessions.assembly import store_of
+
+    with store_of(session.session()).invocation():
+        result = session.command("restore", "--replace")
+    assert result.exit_code == 1
+    assert "an invocation is running" in result.output
+    assert session.command("restore", "--replace").exit_code == 0

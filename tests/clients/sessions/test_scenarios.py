@@ -520,7 +520,73 @@ def test_misuse_is_a_usage_error(done: SessionFolder) -> None:
         ("run", "--only", "merge", "--from", "trim"),
         ("run", "--only", "merge", "--force-stage", "trim"),
         ("verify", "--heads"),
+        ("run", "--only", "merge", "--artifact", "cast"),
     ):
         assert done.command(*arguments).exit_code == 2
+    before = done.tree()
     assert "no artifact 'x'" in done.command("run", "--only", "analyze", "--artifact", "x").output
+    assert done.tree() == before
     assert CliRunner().invoke(cli.main, ["session", "run", "-C", str(done.root / "none")]).exit_code == 1
+
+
+OWN = """
+campaign = "north"
+session_id = "s02"
+
+[pipeline]
+artifact_stage = "pages"
+stages = [
+  {name = "fetch"},
+  {name = "left", depends_on = ["fetch"], validates = true},
+  {name = "right", depends_on = ["fetch"]},
+  {name = "pages", depends_on = ["left"]},
+]
+
+[stages.fetch]
+command = "echo fetch >> calls"
+[stages.left]
+command = "echo left >> calls; echo l > l.txt"
+outputs = [{id = "l", path = "l.txt"}]
+[stages.right]
+command = "echo right >> calls"
+validate = "test ! -e bad"
+[stages.pages.artifacts."First Page"]
+command = 'echo page >> calls; cp l.txt "$MOORAGE_SESSION_OUTPUT"'
+output = "p/1.md"
+"""
+
+
+def test_stages_of_ones_own(tmp_path: Path) -> None:
+    session = SessionFolder(tmp_path, OWN)
+    session.run()
+    assert session.calls == ["fetch", "left", "right", "page"]
+    assert list(session.manifest["stages"]["pages"]["analyze_artifacts"]) == ["first-page"]
+    session.run("--to", "right", "--force-stage", "right")
+    assert session.states == dict.fromkeys(("fetch", "left", "right", "pages"), "succeeded")
+    session.write("bad", "")
+    (session.folder / "l.txt").unlink()
+    assert session.run() == {"fetch": "reused", "left": "succeeded", "right": "succeeded", "pages": "succeeded"}
+    assert session.calls == ["right", "left", "right"], "the page is current: the same bytes came again"
+    assert session.command("publish").exit_code == 2
+
+
+SECOND = '[stages.left.artifacts.x]\ncommand = "x"\noutput = "y"\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ('output = "p/1.md"', 'output = "p/1.md"\ndepends_on = ["none"]', "which is no artifact"),
+        ('output = "p/1.md"', 'output = "p/1.md"\ndepends_on = ["first page"]', "circle"),
+        ('depends_on = ["left"]', 'depends_on = ["later"]', "not earlier"),
+        ('artifact_stage = "pages"', 'artifact_stage = "page"', "no stage"),
+        ("[stages.right]", f"{SECOND}[stages.right]", "only the artifact stage"),
+    ],
+)
+def test_wrong_stages_of_ones_own(tmp_path: Path, old: str, new: str, wrong: str) -> None:
+    session = SessionFolder(tmp_path, OWN.replace(old, new))
+    before = session.tree()
+    result = session.command("run")
+    assert result.exit_code == 1
+    assert wrong in result.output
+    assert session.tree() == before
