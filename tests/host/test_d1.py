@@ -34,29 +34,36 @@ async def db() -> AsyncIterator[D1Database]:
 async def test_rows_in_every_form(db: D1Database) -> None:
     put = db.prepare("INSERT INTO t (name, n) VALUES (?, ?)")
     written = await put.bind("a", 1).run()
-    assert written.success is True and written["results"] == []
+    assert written.success is True
+    assert written["results"] == []
     await put.bind("b", None).run()
     found = await db.prepare("SELECT name, n FROM t ORDER BY id").all()
     assert found["results"] == [{"name": "a", "n": 1}, {"name": "b", "n": None}]
-    assert found.results[0].name == "a" and found.results.length == 2 and found.to_py()["success"] is True
+    assert found.results[0].name == "a"
+    assert found.results.length == 2
+    assert found.to_py()["success"] is True
     one = db.prepare("SELECT name, n FROM t WHERE name = ?1 OR name = ?1")
     assert await one.bind("a").first() == {"name": "a", "n": 1}
     assert await one.bind("a").first("n") == 1
     assert await one.bind("z").first() is None
     assert await one.bind("z").first("no such column, but no row either") is None
     rows = await one.bind("a").raw()
-    assert isinstance(rows, JsList) and rows == [["a", 1]]
+    assert isinstance(rows, JsList)
+    assert rows == [["a", 1]]
     for names in (await one.bind("a").raw(columnNames=True), await one.bind("a").raw({"columnNames": True})):
         assert names == [["name", "n"], ["a", 1]]
     assert await one.bind("a").raw(None) == [["a", 1]]
     twice = db.prepare("SELECT 1 AS x, 2 AS x")
-    assert (await twice.all())["results"] == [{"x": 2}] and await twice.raw() == [[1, 2]]
+    assert (await twice.all())["results"] == [{"x": 2}]
+    assert await twice.raw() == [[1, 2]]
 
 
 async def test_meta(db: D1Database) -> None:
     meta = (await db.prepare("INSERT INTO t (name) VALUES ('a'), ('b')").run())["meta"]
     assert (meta["changes"], meta["last_row_id"], meta["changed_db"], meta["rows_written"]) == (2, 2, True, 2)
-    assert meta["size_after"] % 4096 == 0 and meta["duration"] >= 0 and meta["rows_read"] == 0
+    assert meta["size_after"] % 4096 == 0
+    assert meta["duration"] >= 0
+    assert meta["rows_read"] == 0
     meta = (await db.prepare("SELECT * FROM t").run()).meta
     assert (meta.changes, meta.changed_db, meta.rows_read) == (0, False, 2)
     assert (await db.prepare("UPDATE t SET n = 1 WHERE name = 'none'").run()).meta.changed_db is False
@@ -95,7 +102,7 @@ async def test_values(db: D1Database, value: Any, stored: Any, kind: str) -> Non
 
 @pytest.mark.parametrize("value", [{"a": 1}, [256], ["x"], object(), (1,)], ids=repr)
 async def test_values_that_are_none(db: D1Database, value: Any) -> None:
-    with pytest.raises(JsException, match="D1_TYPE_ERROR: Type '.+' not supported for value"):
+    with pytest.raises(JsException, match=r"D1_TYPE_ERROR: Type '.+' not supported for value"):
         db.prepare("SELECT ?").bind(value)
 
 
@@ -104,7 +111,7 @@ async def test_a_batch_is_all_or_nothing(db: D1Database) -> None:
     results = await db.batch([put.bind("a"), put.bind("b"), db.prepare("SELECT count(*) AS n FROM t")])
     assert [result["success"] for result in results] == [True, True, True]
     assert results[2]["results"] == [{"n": 2}]
-    with pytest.raises(JsException, match="UNIQUE constraint failed: t.name: SQLITE_CONSTRAINT"):
+    with pytest.raises(JsException, match=r"UNIQUE constraint failed: t\.name: SQLITE_CONSTRAINT"):
         await db.batch([put.bind("c"), put.bind("a")])
     assert await db.prepare("SELECT count(*) AS n FROM t").first("n") == 2
     assert await db.batch([]) == []
@@ -130,7 +137,8 @@ async def test_exec(db: D1Database) -> None:
         INSERT INTO t (name) VALUES ('c')
     """
     answer = await db.exec(text)
-    assert answer["count"] == 4 and answer["duration"] >= 0
+    assert answer["count"] == 4
+    assert answer["duration"] >= 0
     assert await db.prepare("SELECT v FROM u").raw() == [["c"]]
     with pytest.raises(JsException) as caught:
         await db.exec("INSERT INTO t (name) VALUES ('kept');\nSELECT 1;\nINSERT INTO nowhere VALUES (1);")
@@ -172,7 +180,9 @@ async def test_sessions(db: D1Database) -> None:
     first = session.getBookmark()
     assert (await session.prepare("SELECT name FROM t").all())["results"] == [{"name": "s"}]
     second = session.getBookmark()
-    assert first is not None and second is not None and first < second
+    assert first is not None
+    assert second is not None
+    assert first < second
     assert db.withSession("first-primary").getBookmark() is None
     assert db.withSession(second).getBookmark() == second
     with pytest.raises(TypeError, match="a constraint or a bookmark"):

@@ -114,7 +114,8 @@ async def test_without_a_dead_letter_queue_a_message_is_dropped_and_told(
     await bench.start()
     await bench.broker.producer("q").send("x")
     await settle()
-    assert len(bench.seen) == 1 and await bench.broker.store("q").size() == 0
+    assert len(bench.seen) == 1
+    assert await bench.broker.store("q").size() == 0
     assert "1 messages are dropped after 1 attempts; a dead_letter_queue would keep them" in caplog.text
 
 
@@ -185,7 +186,9 @@ async def test_contents(bench: Bench, content_type: str, body: Any, received: An
     await settle()
     got = bench.seen[0][1][0]
     if content_type == "v8":
-        assert got["set"] == {1, 2} and got["data"] == b"x" and got.when == body["when"]
+        assert got["set"] == {1, 2}
+        assert got["data"] == b"x"
+        assert got.when == body["when"]
     else:
         assert got == received
     if content_type == "bytes":
@@ -309,7 +312,8 @@ async def test_the_first_word_about_a_message_counts() -> None:
     c.ack()
     result = outcome([(name, 1) for name in "abcd"], batch.decisions(failed=False), ConsumerSettings("q"), 1000)
     assert (result.done, result.again, result.dead) == (("a", "c"), (("b", 4000), ("d", 6000)), ())
-    assert isinstance(a, Message) and isinstance(a.timestamp, datetime.datetime)
+    assert isinstance(a, Message)
+    assert isinstance(a.timestamp, datetime.datetime)
 
 
 names = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)

@@ -1,12 +1,22 @@
 """Values of a call between Workers: copies by the rules of RPC, functions and targets called where they came from."""
 
+import asyncio
 import contextvars
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from moorage.durable_objects.runtime import gate as gates
 from moorage.durable_objects.runtime.base import RpcTarget
-from moorage.durable_objects.runtime.rpc import RpcFunction, RpcTargetStub, Stub
+from moorage.durable_objects.runtime.rpc import (
+    RpcFunction,
+    RpcMember,
+    RpcPromise,
+    RpcTargetStub,
+    Stub,
+    call_home,
+    reach,
+)
 
 from ...workers import rpc
 
@@ -38,9 +48,9 @@ def _bound(value: Any, home: "Instance | None", seen: dict[int, Any]) -> Any:
     if isinstance(value, tuple(rpc.references)):
         return value
     if isinstance(value, RpcTarget):
-        return RpcTargetStub(value, home)
+        return RpcTargetStub(value, home) if home is not None else _WorkerTarget(value, contextvars.copy_context())
     if callable(value) and not isinstance(value, type):
-        return RpcFunction(value if home is not None else _in_context(value), home)
+        return RpcFunction(value if home is not None else _in_context(contextvars.copy_context(), value), home)
     if id(value) in seen:
         return seen[id(value)]
     if isinstance(value, dict):
@@ -57,11 +67,35 @@ def _bound(value: Any, home: "Instance | None", seen: dict[int, Any]) -> Any:
     return value
 
 
-def _in_context(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a Worker sees its own Worker's `workers.env` when another one calls it."""
-    context = contextvars.copy_context()
+def _in_context(context: contextvars.Context, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, seeing its own Worker's `workers.env` when another one calls it."""
 
     def called(*args: Any, **options: Any) -> Any:
-        return context.copy().run(function, *args, **options)
+        own = context.copy()
+        value = own.run(function, *args, **options)
+        if inspect.isawaitable(value):
+            return asyncio.get_running_loop().create_task(_awaited(value), context=own)
+        return value
 
     return called
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+class _WorkerTarget(RpcTargetStub):
+    """A stub of a target that lives in a Worker and in no object."""
+
+    def __init__(self, target: RpcTarget, context: contextvars.Context) -> None:
+        super().__init__(target, None)
+        self._context = context
+
+    def __getattr__(self, name: str) -> RpcMember:
+        if name.startswith("__") or name in {"to_py", "js_object"}:
+            raise AttributeError(name)
+
+        def deliver(invoke: Any) -> RpcPromise:
+            return call_home(None, _in_context(self._context, lambda: reach(self._target, name, RpcTarget, invoke)))
+
+        return RpcMember(deliver, name)

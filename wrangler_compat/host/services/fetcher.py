@@ -22,7 +22,7 @@ class ServiceTarget(Protocol):
         """Delivers a request."""
 
     async def call(self, name: str, invoke: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Any:
-        """Calls a public method, or with `invoke` None reads a property."""
+        """Calls a public method, or with `invoke` None reads a property; returns a copy of the result."""
 
     async def scheduled(self, cron: str, moment: int) -> str:
         """Delivers a cron event; `moment` is milliseconds since 1970. Returns `ok` or `exception`."""
@@ -88,7 +88,7 @@ class Fetcher(FetcherBinding, Stub):
             )
 
         async def deliver() -> Any:
-            return self._form.value(crossing(await self._target.call(name, invoke)))
+            return self._form.value(await self._target.call(name, invoke))
 
         return self._send(deliver)
 

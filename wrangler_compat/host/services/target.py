@@ -12,6 +12,7 @@ from ...workers.current import ExecutionContext, running
 from ...workers.entrypoints import WorkerEntrypoint
 from ..crons import ScheduledController
 from ..queues.batch import MessageBatch
+from .crossing import crossing
 
 if TYPE_CHECKING:
     from ..host import Host, Worker
@@ -58,7 +59,7 @@ class LocalTarget:
             if name in _EVENTS:
                 raise TypeError(f'The RPC receiver does not implement the method "{name}".')
             value = reach(self._instance(), name, WorkerEntrypoint, invoke)
-            return await value if inspect.isawaitable(value) else value
+            return crossing(await value if inspect.isawaitable(value) else value)
 
     async def scheduled(self, cron: str, moment: int) -> str:
         self._check("scheduled")
