@@ -60,7 +60,7 @@ class PlainDelivery:
         self.half_open = half_open
         self.instance: Instance | None = None if turn is None else turn.owner
         self.replying = False
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: set[asyncio.Future[Any]] = set()
         self._alive = self.instance is not None
         if self.instance is not None:
             self.instance.hold_socket(socket._end)
@@ -134,16 +134,15 @@ class PlainDelivery:
                 _log.exception("a listener of %r failed", event.type)
                 continue
             if inspect.isawaitable(result):
-                task = asyncio.ensure_future(_awaited(result, event.type))
-                self.tasks.add(task)
-                task.add_done_callback(self.tasks.discard)
+                # the coroutine itself, so that one that never began is closed without a warning
+                work = asyncio.ensure_future(result)
+                self.tasks.add(work)
+                work.add_done_callback(self._listened)
 
-
-async def _awaited(result: Any, kind: str) -> None:
-    try:
-        await result
-    except Exception:
-        _log.exception("a listener of %r failed", kind)
+    def _listened(self, work: "asyncio.Future[Any]") -> None:
+        self.tasks.discard(work)
+        if not work.cancelled() and (error := work.exception()) is not None:
+            _log.error("an asynchronous listener failed", exc_info=error)
 
 
 def abandon_later(end: SocketEnd) -> None:
