@@ -125,7 +125,7 @@ class Gated(RecordingCodeHost):
 
 
 def gated(answer: str, **variables: str) -> tuple[QueueHarness, Gated]:
-    harness, host = QueueHarness(**variables), Gated(answer)
+    harness, host = QueueHarness(None, **variables), Gated(answer)
     harness.host = host
     harness.crash()
     return harness, host
