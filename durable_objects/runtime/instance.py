@@ -304,13 +304,25 @@ class Instance:
 
         The future is done when the answer may leave: everything written before it is durable.
         """
+        return self.deliver(handler, finish)[0]
+
+    def deliver(
+        self, handler: Callable[[], Any], finish: Callable[[Any], Any]
+    ) -> "tuple[asyncio.Future[Any], asyncio.Task[Any] | asyncio.Future[Any]]":
+        """Like `event`; returns the task that runs the handler, too."""
         answer: asyncio.Future[Any] = self.loop.create_future()
+        if self.dead is not None:
+            answer.set_exception(self.bond.error or DurableObjectError("the instance is gone"))
+            return answer, answer
         self.active += 1
         self.answers.add(answer)
         space = self.namespace
         coroutine = space.drive(self._handle(handler, finish, answer))
-        gates.start(self.gate, self, None, coroutine, self.loop, space.new_context())
-        return answer
+        return answer, gates.start(self.gate, self, None, coroutine, self.loop, space.new_context())
+
+    def release(self) -> None:
+        """Something that kept the instance in memory has ended."""
+        self._done()
 
     async def _handle(
         self, handler: Callable[[], Any], finish: Callable[[Any], Any], answer: asyncio.Future[Any]
@@ -359,7 +371,7 @@ class Instance:
 
         def ended(task: asyncio.Task[Any]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
-                _log.warning("waitUntil() work of %s failed: %r", self.id, error)
+                _log.warning("waitUntil() work of %s failed: %r", self.id, error, exc_info=error)
             self._done()
 
         gates.start(self.gate, self, section, coroutine, self.loop).add_done_callback(ended)
@@ -400,7 +412,7 @@ class Instance:
             except Exception as error:
                 changed = self.alarm.raw() != fired
                 self.alarm.firing = None
-                _log.warning("alarm() of %s failed: %r", self.id, error)
+                _log.warning("alarm() of %s failed: %r", self.id, error, exc_info=error)
                 return changed and fired is not None
             finally:
                 limit.cancel()

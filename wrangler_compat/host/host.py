@@ -21,7 +21,7 @@ from ..workers import outgoing as outgoing_http
 from ..workers.calling import call, call_fetch
 from ..workers.current import ExecutionContext, WorkerContext, running
 from ..workers.discovery import Compatibility, Entrypoints, discover
-from . import loader
+from . import loader, venvs
 from .assets import StaticAssets
 from .bindings import BindingError, Buckets, build_env, namespaces
 from .crons import Crons, ScheduledController
@@ -184,6 +184,7 @@ class Host:
         if config.main is None and assets is not None:
             module, found = ModuleType(config.name), Entrypoints()
         else:
+            venvs.add(config.folder, self.environ)
             with running(context):
                 module = loader.load_main(config)
             found = discover(module, compatibility)
