@@ -87,6 +87,9 @@ command = "echo notify >> calls"
 """
 
 STAGES = list(NARRATIO.order)
+DONE = {name: "skipped" if name == "polish" else "succeeded" for name in STAGES}
+CALLS = [*STAGES[:8], "summary", "recap", "cast", "notify"]
+ALL_CURRENT = {"summary": "current", "recap": "current", "cast": "current"}
 
 
 class SessionFolder:
@@ -188,4 +191,4 @@ class SessionFolder:
         return Runner(self.folder, store, stages, session.projection(run_id), inputs=session.prepared)
 
 
-__all__ = ["CONFIG", "ROSTER", "STAGES", "SessionFolder"]
+__all__ = ["ALL_CURRENT", "CALLS", "CONFIG", "DONE", "ROSTER", "STAGES", "SessionFolder"]
