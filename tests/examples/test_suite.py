@@ -9,7 +9,7 @@ import pytest
 from moorage.wrangler_compat.host.testing import WorkerOptions, WorkerServer
 
 SUITE = Path(__file__).parent / "suite_bindings"
-MODULES = ("objects", "storage", "sql", "buckets")
+MODULES = ("objects", "storage", "sql", "buckets", "web", "javascript")
 
 
 def checks() -> list[str]:
