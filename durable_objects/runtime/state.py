@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from .clock import Clock
 from .clone import Undefined
 from .ids import DurableObjectId, visible_name
+from .javascript import text_of
 from .storage import DurableObjectStorage
-from .web.values import JsList, js_string
-from .websockets.hibernation import HibernationManager, tags_of
+from .web.values import JsList
+from .websockets.hibernation import HibernationManager, tags_of, whole_milliseconds
 from .websockets.socket import WebSocket, WebSocketRequestResponsePair, local_time
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class DurableObjectState:
         self._instance.check()
         manager = self._known_sockets()
         absent = tag is None or isinstance(tag, Undefined)
-        return JsList(() if manager is None else manager.listed(None if absent else js_string(tag)))
+        return JsList(() if manager is None else manager.listed(None if absent else text_of(tag)))
 
     def getTags(self, ws: WebSocket) -> JsList:
         """The tags of a socket. Raises an error when it was not taken by `acceptWebSocket`."""
@@ -120,15 +121,17 @@ class DurableObjectState:
     def getWebSocketAutoResponseTimestamp(self, ws: WebSocket) -> datetime.datetime | None:
         """When a message of `ws` was last answered by itself, or None."""
         self._instance.check()
+        if not isinstance(ws, WebSocket):
+            raise TypeError(f"getWebSocketAutoResponseTimestamp() takes a WebSocket, not {type(ws).__name__}")
         return None if ws._end.timestamp is None else local_time(ws._end.timestamp)
 
     def setHibernatableWebSocketEventTimeout(self, milliseconds: Any = None) -> None:
         """Ends an event of a hibernating socket that takes longer; 0 or None removes the limit.
 
-        Raises an error beyond 604,800,000 (seven days).
+        Raises an error beyond 604,800,000 (seven days), TypeError for what is no number or negative.
         """
         self._instance.check()
-        limit = 0 if milliseconds is None or isinstance(milliseconds, Undefined) else int(milliseconds)
+        limit = whole_milliseconds(milliseconds)
         if limit or self._known_sockets() is not None:
             self._sockets().set_event_timeout(limit)
 

@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
+from moorage.wrangler_compat.host import metrics
 from moorage.wrangler_compat.host.host import Host
 from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.settings import HostSettings
@@ -198,6 +199,7 @@ async def test_echo_through_a_sleeping_object(serve: Open) -> None:
         namespace = serving.host.workers[0].own["Room"]
         while namespace.live:
             await asyncio.sleep(0.02)
+        assert b'moorage_objects_sockets{namespace="sockets-Room"} 1.0' in metrics.render(serving.host.runtime)
         await client.send("ping")
         assert await client.recv() == "pong"
         assert not namespace.live

@@ -46,6 +46,12 @@ def _collector() -> Any:
                 for key, namespace in self.runtime.namespaces.items():
                     live.add_metric([key], len(namespace.live))
                 yield live
+                sockets = GaugeMetricFamily(
+                    "moorage_objects_sockets", "Hibernatable WebSockets open.", labels=["namespace"]
+                )
+                for key, namespace in self.runtime.namespaces.items():
+                    sockets.add_metric([key], sum(len(manager.sockets) for manager in namespace.sockets.values()))
+                yield sockets
 
     made = Collector()
     REGISTRY.register(made)

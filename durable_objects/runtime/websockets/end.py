@@ -55,7 +55,6 @@ class SocketEnd:
     __slots__ = (
         "attachment",
         "buffered",
-        "busy",
         "closed_incoming",
         "closed_outgoing",
         "consumer",
@@ -65,6 +64,7 @@ class SocketEnd:
         "outbox",
         "peer",
         "rooms",
+        "running",
         "socket",
         "spent",
         "state",
@@ -83,7 +83,7 @@ class SocketEnd:
         self.closed_incoming = self.closed_outgoing = self.lost = False
         self.spent = False  # an ending has gone to the peer
         self.deaf = False  # nothing more is taken in: an ending has arrived, or nobody listens any more
-        self.busy = False  # an event is being delivered, so the next frame has to wait
+        self.running = 0  # events of this end whose handlers have not returned yet
         self.socket: Any = None
         self.tags: tuple[str, ...] = ()
         self.attachment: bytes | None = None

@@ -52,7 +52,8 @@ def checked_close(code: int | None, reason: str | None) -> Close:
         return Close(NO_STATUS if code is None else code)
     if code is None:
         raise TypeError("If you specify a WebSocket close reason, you must also specify a code.")
-    size = len(reason.encode("utf-8", "replace"))
-    if size > MAX_REASON_BYTES:
-        raise WebSocketSyntaxError(f"WebSocket close reason must not be longer than 123 bytes; it has {size}.")
+    if len(reason.encode("utf-8", "replace")) > MAX_REASON_BYTES:
+        raise WebSocketSyntaxError(
+            f"WebSocket close reason must not be longer than {MAX_REASON_BYTES} bytes when UTF-8 encoded."
+        )
     return Close(code, reason)

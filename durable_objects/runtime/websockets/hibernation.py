@@ -3,13 +3,16 @@
 import asyncio
 import inspect
 import logging
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import gate as gates
+from ..clone import Undefined
 from ..errors import DurableObjectError
 from ..ids import DurableObjectId
-from ..web.values import JsBytes, js_string
+from ..javascript import text_of
+from ..web.values import JsBytes
 from .end import SocketEnd, State
 from .frames import DISCONNECTED, Close, Ending, Failure, Frame
 from .socket import WebSocket, WebSocketRequestResponsePair
@@ -23,18 +26,25 @@ MAX_TAGS: Final = 10
 MAX_TAG_LENGTH: Final = 256
 MAX_AUTO_RESPONSE_BYTES: Final = 2_048
 MAX_EVENT_TIMEOUT_MS: Final = 604_800_000
+MAX_UNSIGNED: Final = 2**32 - 1
 FORGET_SECONDS: Final = 60.0
+# Handlers of one socket that may be waiting at once; the client is held back beyond that.
+MAX_RUNNING: Final = 128
 
 _log = logging.getLogger("moorage.websockets")
 
 
 def distinct_tags(tags: Any) -> tuple[str, ...]:
     """The tags without repeats, in order. Raises an error for more than 10 or for one of more than 256 bytes."""
-    if isinstance(tags, str | bytes):
-        raise TypeError("acceptWebSocket() takes a list of tags, not one text")
+    if tags is None or isinstance(tags, Undefined):
+        return ()
+    if not isinstance(tags, list | tuple):
+        raise TypeError(
+            "Failed to execute 'acceptWebSocket' on 'DurableObjectState': parameter 2 is not of type 'Array'."
+        )
     seen: dict[str, None] = {}
-    for value in tags or ():
-        tag = js_string(value)
+    for value in tags:
+        tag = text_of(value)
         if len(seen) >= MAX_TAGS:
             raise DurableObjectError(f"a Hibernatable WebSocket cannot have more than {MAX_TAGS} tags")
         if len(tag.encode("utf-8", "replace")) > MAX_TAG_LENGTH:
@@ -54,10 +64,9 @@ def tags_of(socket: WebSocket) -> tuple[str, ...]:
 
 
 class HibernationManager:
-    """Keeps an object's sockets, their tags and the auto-response, and delivers their events one by one.
+    """Keeps an object's sockets, their tags and the auto-response, and delivers their events.
 
-    The frames of one socket are delivered in order, the next one once the handler has returned; sockets do not wait
-    for each other.
+    The handlers of one socket start in the order of its frames; like any events they may overlap where one waits.
     """
 
     def __init__(self, namespace: "DurableObjectNamespace", object_id: DurableObjectId) -> None:
@@ -123,7 +132,7 @@ class HibernationManager:
 
     def set_event_timeout(self, milliseconds: int) -> None:
         """Sets how long an event may take; 0 removes the limit. Raises an error beyond seven days."""
-        if not 0 <= milliseconds <= MAX_EVENT_TIMEOUT_MS:
+        if milliseconds > MAX_EVENT_TIMEOUT_MS:
             raise DurableObjectError(f"Event timeout should not exceed {MAX_EVENT_TIMEOUT_MS} ms.")
         self.event_timeout = milliseconds or None
 
@@ -164,18 +173,18 @@ class HibernationManager:
     # Events.
 
     def ready(self, end: SocketEnd) -> None:
-        """Delivers the next frame, unless one of the same socket is under way."""
-        if not end.busy and not self.closed:
+        """Delivers what waits, in order."""
+        if end.running < MAX_RUNNING and not self.closed:
             gates.outside(self._next, end)
 
     def _next(self, end: SocketEnd) -> None:
-        while not self.closed and not end.busy and (frame := end.take()) is not None:
+        while not self.closed and end.running < MAX_RUNNING and (frame := end.take()) is not None:
             if self.auto_response is not None and frame == self.auto_response[0]:
                 end.timestamp = self.namespace.runtime.clock.now()
                 if not end.closed_outgoing:
                     end.emit(self.auto_response[1], None)
                 continue
-            end.busy = True
+            end.running += 1
             try:
                 instance = self.namespace.instance(self.id)
             except DurableObjectError:
@@ -185,6 +194,9 @@ class HibernationManager:
             answer.add_done_callback(partial(_over, end, frame))
 
     async def _handle(self, instance: "Instance", end: SocketEnd, frame: Frame) -> None:
+        if isinstance(frame, Close | Failure):
+            # it is listed while the handler runs, up to its first wait
+            self.loop.call_soon(self._remove, end)
         try:
             name, args = self._call(end, frame)
             handler = getattr(instance.object, name, None) or getattr(instance.object, f"on_{name}", None)
@@ -195,9 +207,7 @@ class HibernationManager:
         except Exception:
             _log.exception("a WebSocket handler of %s failed", self.id)
         finally:
-            if isinstance(frame, Close | Failure):
-                self._remove(end)
-            end.busy = False
+            end.running -= 1
             if end.inbox and not self.loop.is_closed():
                 self.loop.call_soon(self.ready, end)
 
@@ -249,3 +259,22 @@ def _over(end: SocketEnd, frame: Frame, answer: "asyncio.Future[Any]") -> None:
         answer.exception()  # a reset; otherwise the error was logged
     if isinstance(frame, Close) and not end.closed_outgoing:
         end.settle()
+
+
+def whole_milliseconds(value: Any) -> int:
+    """An event timeout as the platform converts it to an unsigned 32-bit number; TypeError for what is none."""
+    if value is None or isinstance(value, Undefined):
+        return 0
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise TypeError("The value cannot be converted because it is not an integer.")
+    if number < 0:
+        raise TypeError(
+            "The value cannot be converted because it is negative and this API expects a positive number."
+        )
+    if number > MAX_UNSIGNED:
+        raise TypeError(f"Value out of range. Must be less than or equal to {MAX_UNSIGNED}.")
+    return int(number)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from .. import gate as gates
 from ..clone import Undefined
-from ..web.values import JsList, js_string
+from ..javascript import text_of
+from ..web.values import JsList
 from . import plain
 from .attachment import deserialize, serialize
 from .end import SocketEnd, State, make_pipe
@@ -46,7 +47,7 @@ def _data(message: Any) -> str | bytes:
     if callable(to_bytes) and not isinstance(message, int):
         return bytes(to_bytes())
     if message is None or isinstance(message, bool | int | float):
-        return js_string(message)
+        return text_of(message)
     raise TypeError(f"send() takes text or bytes, not {type(message).__name__}; encode it first, json.dumps() say")
 
 
@@ -191,7 +192,7 @@ class WebSocket:
             return
         if end.state is State.WAITING:
             raise TypeError(_UNACCEPTED)
-        frame = checked_close(None if _absent(code) else int(code), None if _absent(reason) else js_string(reason))
+        frame = checked_close(None if _absent(code) else int(code), None if _absent(reason) else text_of(reason))
         end.closed_outgoing = True
         end.emit(frame, instance)
 
@@ -214,7 +215,7 @@ class WebSocket:
 
     # Attachments.
 
-    def serializeAttachment(self, value: Any = None) -> None:
+    def serializeAttachment(self, value: Any) -> None:
         """Keeps a copy of `value` with the socket, also while its object sleeps.
 
         Raises DataCloneError for what cannot be copied, and an error beyond 16,384 bytes of the platform's form.
@@ -305,8 +306,8 @@ class WebSocketRequestResponsePair:
     """A text and the text that answers it: what `ctx.setWebSocketAutoResponse` takes."""
 
     def __init__(self, request: Any, response: Any) -> None:
-        self.request = js_string(request)
-        self.response = js_string(response)
+        self.request = text_of(request)
+        self.response = text_of(response)
 
     @classmethod
     def new(cls, request: Any, response: Any) -> "WebSocketRequestResponsePair":
