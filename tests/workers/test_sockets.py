@@ -13,9 +13,11 @@ from websockets.http11 import Response as HandshakeResponse
 from websockets.typing import Subprotocol
 
 from moorage.durable_objects.runtime import DurableObject, WebSocket
-from moorage.durable_objects.runtime.testing import memory_runtime
-from moorage.durable_objects.runtime.websockets import WebSocketSyntaxError
-from moorage.wrangler_compat.workers import js, sockets
+from moorage.durable_objects.runtime.testing import memory_runtime, settle
+from moorage.durable_objects.runtime.web import Request
+from moorage.durable_objects.runtime.websockets import Close, WebSocketSyntaxError
+from moorage.wrangler_compat.workers import asgi, js, sockets
+from moorage.wrangler_compat.workers.current import WorkerContext, running
 from moorage.wrangler_compat.workers.outgoing import fetch
 
 SEEN: list[Any] = []
@@ -195,3 +197,38 @@ async def test_the_hosts_end_closes_connections(server: str) -> None:
     assert (await heard.next("close")).code == 1001
     await seen(2)
     assert SEEN == [None, (1001, "")]
+
+
+async def test_an_asgi_application_over_a_pair() -> None:
+    sent = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal sent
+        if scope["type"] == "lifespan":
+            raise NotImplementedError
+        assert (await receive())["type"] == "websocket.connect"
+        await send({"type": "websocket.accept", "subprotocol": "chat"})
+        assert await receive() == {"type": "websocket.receive", "text": "hello"}
+        for _ in range(64):
+            await send({"type": "websocket.send", "bytes": b"x" * 65536})
+            sent += 1
+        assert await receive() == {"type": "websocket.disconnect", "code": 4000, "reason": "enough"}
+        sent += 1
+
+    request = Request("https://test/", headers={"Upgrade": "websocket", "Sec-WebSocket-Protocol": "chat"})
+    with running(WorkerContext()) as worker:
+        response = await asgi.websocket(app, request, {})
+        assert (response.status, response.headers["sec-websocket-protocol"]) == (101, "chat")
+        end = response.web_socket._release()
+        end.push("hello")
+        await settle()
+        assert sent < 10  # nobody reads yet, so the application waits
+        received = 0
+        while received < 64:
+            if end.take() is not None:
+                received += 1
+            else:
+                await asyncio.sleep(0)
+        end.push(Close(4000, "enough"))
+        await worker.background.drain()
+    assert sent == 65

@@ -73,6 +73,9 @@ class _Socket:
         if kind == "websocket.send":
             data = message.get("bytes")
             self.server.send(message.get("text", "") if data is None else data)
+            end = getattr(self.server, "_end", None)
+            if end is not None and end.full:
+                await end.room()
         elif kind == "websocket.close":
             self.closed = True
             self.server.close(message.get("code", 1000), message.get("reason") or "")
