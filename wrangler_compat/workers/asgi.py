@@ -98,7 +98,7 @@ async def _straight(app: Any, request: Request, env: Any, state: dict[str, Any])
         await send(message)
 
     scope = {**request.scope, "env": env, "state": dict(state)}
-    receive = request.asgi_receive
+    receive: Any = request.asgi_receive
     assert receive is not None
     request.asgi_send = None
     try:
