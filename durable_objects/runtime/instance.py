@@ -308,7 +308,7 @@ class Instance:
 
     def deliver(
         self, handler: Callable[[], Any], finish: Callable[[Any], Any]
-    ) -> "tuple[asyncio.Future[Any], asyncio.Task[Any] | asyncio.Future[Any]]":
+    ) -> tuple[asyncio.Future[Any], asyncio.Future[Any]]:
         """Like `event`; returns the task that runs the handler, too."""
         answer: asyncio.Future[Any] = self.loop.create_future()
         if self.dead is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import gate as gates
 from .alarms import AlarmOutcome, AlarmScheduler
 from .base import DurableObject
+from .bodies import outgoing_response
 from .bookmarks import BookmarkFolder, BookmarkImages
 from .clone import Undefined, undefined
 from .database import Database
@@ -266,11 +267,13 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _hand_over(answer: Any) -> Any:
+def _hand_over(instance: Instance, answer: Any) -> Any:
     # The socket of an answer changes hands: the object's own side of it is used up.
     message = getattr(answer, "message", answer)
-    if isinstance(message, Response) and isinstance(message.web_socket, WebSocket):
-        message.web_socket = message.web_socket._handed_over()
+    if isinstance(message, Response):
+        if isinstance(message.web_socket, WebSocket):
+            message.web_socket = message.web_socket._handed_over()
+        outgoing_response(instance, message)
     return answer
 
 
@@ -352,7 +355,7 @@ class DurableObjectStub(Stub):
             if not done.cancelled() and (error := done.exception()) is not None:
                 error.remote = True  # type: ignore[attr-defined]
 
-        promise = self._deliver(make_handler, lambda instance, value: _hand_over(value))
+        promise = self._deliver(make_handler, _hand_over)
         promise._future.add_done_callback(flag_reset)
         return promise
 

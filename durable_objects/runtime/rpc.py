@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import gate as gates
 from .base import DurableObject, RpcTarget
+from .bodies import outgoing_response, outgoing_stream
 from .clone import DataCloneError, copy_sized
 from .errors import DurableObjectAbort, DurableObjectError
 from .web import Blob, FormData, Headers, ReadableStream, Request, Response
@@ -39,7 +40,11 @@ def copy_across(value: Any, home: Instance | None) -> Any:
 
     def foreign(item: Any) -> Any:
         if isinstance(item, PASSED):
-            return item
+            if home is None:
+                return item
+            if isinstance(item, ReadableStream):
+                return outgoing_stream(home, item)
+            return outgoing_response(home, item) if isinstance(item, Response) else item
         if isinstance(item, RpcFunction | RpcTargetStub | Stub):
             return item
         if isinstance(item, RpcTarget):
