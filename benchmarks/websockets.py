@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -110,11 +111,16 @@ class Client(asyncio.Protocol):
             self.open.set_exception(error or ConnectionError("closed in the handshake"))
 
 
+def _same(client: Client) -> Client:
+    return client
+
+
 class Load:
     """Many sockets that echo until the time is over."""
 
     def __init__(self, url: str, paths: list[str]) -> None:
         self.url = urlsplit(url)
+        self.address = (self.url.hostname or "127.0.0.1", self.url.port or 80)
         self.paths = paths
         self.clients: list[Client] = []
         self.frame = b"\x81\xa0\x00\x00\x00\x00" + b"x" * 32  # masked with zeros
@@ -134,7 +140,7 @@ class Load:
                 )
                 made = Client(request.encode(), self)
                 batch.append(made)
-                await loop.create_connection(lambda made=made: made, self.url.hostname, self.url.port)  # type: ignore[misc]
+                await loop.create_connection(partial(_same, made), self.address[0], self.address[1])
             await asyncio.gather(*(client.open for client in batch))
             self.clients += batch
 
@@ -197,16 +203,16 @@ async def echo(server: servers.Server, paths: list[str], seconds: float) -> dict
     return {"echoes_per_second": rate, "cpu_us": used / max(1, load.count) * 1e6}
 
 
-async def idle(server: servers.Server, paths: list[str]) -> dict[str, float]:
+async def idle(server: servers.Server, paths: list[str], wait: float = 3.0) -> dict[str, float]:
     """What so many idle sockets add to the server's memory, in bytes a socket, and whether one still answers."""
     before = server.memory()
     load = Load(server.url, paths)
     began = time.perf_counter()
     await load.open()
     opened = time.perf_counter() - began
-    await asyncio.sleep(3)
+    await asyncio.sleep(wait)  # the objects fall asleep meanwhile
     after, cpu = server.memory(), server.cpu()
-    await asyncio.sleep(2)
+    await asyncio.sleep(wait)
     cpu = server.cpu() - cpu
     began = time.perf_counter()
     await load.run(0.0)
@@ -217,7 +223,7 @@ async def idle(server: servers.Server, paths: list[str]) -> dict[str, float]:
         "bytes_a_socket": (after - before) / len(paths),
         "mib": (after - before) / 2**20,
         "open_per_second": len(paths) / opened,
-        "cpu_percent_while_idle": cpu / 2 * 100,
+        "cpu_percent_while_idle": cpu / wait * 100,
         "seconds_to_wake_and_answer_all": woken,
     }
 
