@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import linecache
+import site
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ class LoadError(Exception):
 
 
 VENDORED = ("python_modules", "vendor")
+# From this compatibility date on `.pth` files of vendored packages are obeyed (python-workers-api 2).
+PTH_DATE = "2026-05-26"
 
 
 def import_paths(config: WorkerConfig) -> list[str]:
@@ -46,6 +49,10 @@ def load_main(config: WorkerConfig) -> ModuleType:
     for path in reversed(paths):
         if path not in sys.path:
             sys.path.insert(0, path)
+    if config.compatibility_date is not None and config.compatibility_date >= PTH_DATE:
+        for path in paths:
+            if Path(path).name in VENDORED:
+                site.addsitedir(path)
     importlib.invalidate_caches()
     linecache.checkcache()
     return _import(main)
