@@ -318,9 +318,9 @@ async def test_the_binding(tmp_path: Path) -> None:
     assert await answer.text() == "page"
     assert (await assets.fetch("https://any.host/none")).status == 404
     assert (await assets.fetch("https://any.host/page", method="HEAD")).headers["content-length"] == "4"
-    assert isinstance(assets, _FetcherWrapper)
     with pytest.raises(TypeError, match=r"Fetcher.*has no len"):
         len(assets)
+    assert isinstance(assets, _FetcherWrapper)
 
 
 @pytest.mark.parametrize(

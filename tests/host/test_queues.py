@@ -267,7 +267,8 @@ async def test_a_message_that_ends_the_process_each_time_is_given_up(bench: Benc
 async def test_a_batch_that_cannot_be_settled_comes_again(bench: Bench) -> None:
     bench.consume(max_batch_timeout=0)
     consumer = bench.broker._consumers["q"]
-    real, failures = consumer._store, []
+    real = consumer._store
+    failures: list[Any] = []
 
     class Failing:
         def __getattr__(self, name: str) -> Any:

@@ -253,6 +253,8 @@ def _greet(serving: Any) -> None:
             place = f"file {host.settings.state / 'r2' / bucket.storage_name}" if kind == "file" else kind
             local = "remote" if kind == "s3" else "local"
             print(f"  bucket {bucket.binding} ({bucket.storage_name}): {local}, {place}", file=out)
+        for line in host.wiring.described(worker) if host.wiring is not None else ():
+            print(f"  {line}", file=out)
         for cron in config.crons:
             print(f"  cron {cron}", file=out)
     if serving.admin_url:

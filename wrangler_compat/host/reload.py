@@ -12,6 +12,7 @@ from .server import Serving
 
 _log = logging.getLogger("moorage.host")
 
+_NAMED = (".dev.vars", ".env", ".assetsignore")
 _WATCHED = (".py", ".toml", ".json", ".jsonc", ".html", ".css", ".js", ".sql", ".txt", ".md")
 
 
@@ -24,7 +25,7 @@ class _Filter(DefaultFilter):
         if path.startswith(self._state):
             return False
         name = Path(path).name
-        return super().__call__(change, path) and (path.endswith(_WATCHED) or name.startswith((".dev.vars", ".env")))  # type: ignore[arg-type]
+        return super().__call__(change, path) and (path.endswith(_WATCHED) or name.startswith(_NAMED))  # type: ignore[arg-type]
 
 
 def watched(host: Host) -> list[Path]:

@@ -1,6 +1,6 @@
 """Builds the bindings beside objects, buckets and variables, for all Workers of a process."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from moorage.durable_objects.runtime import DurableObjectNamespace, Runtime
@@ -60,10 +60,27 @@ class Wiring:
             self._stores[kind] = self._runtime.namespace(kind, {KV: KvStore, D1: D1Store}[kind])
         return self._stores[kind].getByName(name)
 
-    def path(self, kind: str, name: str) -> str:
-        """The file of a key-value namespace (`KV`) or a database (`D1`)."""
+    def _file(self, kind: str, name: str) -> str:
         namespace = self._stores[kind]
         return f"{namespace.folder}/{namespace.idFromName(name)}.sqlite"
+
+    def described(self, worker: "Worker") -> Iterator[str]:
+        """What a person who starts the Worker should know of its bindings, a line each."""
+        config = worker.config
+        for kv in config.kv_namespaces:
+            yield f"keys {kv.binding} ({kv.storage_name}): {self._file(KV, kv.storage_name)}"
+        for database in config.d1_databases:
+            yield f"database {database.binding} ({database.storage_name}): {self._file(D1, database.storage_name)}"
+        for producer in config.queue_producers:
+            yield f"queue {producer.binding} sends to {producer.queue}{self._heard(producer.queue)}"
+        for service in config.services:
+            entrypoint = f", entrypoint {service.entrypoint}" if service.entrypoint else ""
+            yield f"service {service.binding}: {service.service}{entrypoint}"
+        if worker.assets is not None:
+            yield f"assets {worker.assets.files.root}"
+
+    def _heard(self, queue: str) -> str:
+        return "" if self.broker.consumed(queue) else ", which no Worker of this process consumes"
 
     def bindings(self, worker: "Worker") -> Mapping[str, Any]:
         """The bindings of a Worker by name; adds its queue consumers. Raises BindingError."""

@@ -53,6 +53,10 @@ class Broker:
             self.store(settings.queue), settings, handler, self._runtime.clock, form, bury
         )
 
+    def consumed(self, queue: str) -> bool:
+        """Whether `queue` has a consumer in this process."""
+        return queue in self._consumers
+
     def nudge(self, queue: str) -> None:
         """Lets the consumer of `queue`, if there is one, look again."""
         consumer = self._consumers.get(queue)
