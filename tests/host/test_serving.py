@@ -72,6 +72,16 @@ class Default(WorkerEntrypoint):
             return Response(str(await counter.add()))
         if path == "raise":
             raise ValueError("a secret of the Worker")
+        if path == "exit":
+            raise SystemExit(3)
+        if path == "cancel":
+            task = asyncio.create_task(asyncio.sleep(9))
+            task.cancel()
+            await task
+        if path == "later":
+            async def later():
+                raise SystemExit(4)
+            self.ctx.waitUntil(later())
         if path == "echo":
             return Response(await request.bytes())
         if path == "remind":
@@ -138,6 +148,18 @@ async def test_an_error_is_told_to_the_developer_alone(serve: Make, tmp_path: Pa
     assert answer.status_code == 500
     assert answer.json()["error"] == "internal_error"
     assert ("a secret of the Worker" in answer.text) is (mode == "dev")
+
+
+@pytest.mark.parametrize("path", ["/exit", "/cancel", "/later"])
+async def test_a_worker_that_ends_itself_ends_one_request(serve: Make, tmp_path: Path, path: str) -> None:
+    lay(tmp_path)
+    serving = await serve()
+    answer = await get(serving, path)
+    if path == "/later":
+        assert answer.status_code == 200
+    else:
+        assert (answer.status_code, answer.json()) == (500, {"error": "internal_error"})
+    assert (await get(serving, "/add")).text == "1"
 
 
 async def test_a_body_beyond_the_limit_ends_while_it_is_read(serve: Make, tmp_path: Path) -> None:

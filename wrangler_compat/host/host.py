@@ -19,7 +19,7 @@ from ..config import Variables, WorkerConfig, load, resolve_variables
 from ..workers import lifespan, sockets, switching
 from ..workers import outgoing as outgoing_http
 from ..workers.calling import call, call_fetch
-from ..workers.current import ExecutionContext, WorkerContext, running
+from ..workers.current import ExecutionContext, WorkerContext, contained, running
 from ..workers.discovery import Compatibility, Entrypoints, discover
 from . import loader, venvs
 from .assets import StaticAssets
@@ -305,8 +305,9 @@ class Host:
             if target is None:
                 raise LookupError(f"{worker.config.name} has no fetch handler")
             if worker.found.default is None:
-                return await call_fetch(target, request, worker.context.env, ExecutionContext(worker.context))
-            return await call_fetch(target, request, None, None)
+                context = ExecutionContext(worker.context)
+                return await contained(call_fetch(target, request, worker.context.env, context))
+            return await contained(call_fetch(target, request, None, None))
 
     async def scheduled(self, worker: Worker, cron: str, moment: int) -> None:
         """Delivers a cron event. Raises LookupError without a handler, and whatever the handler raises."""
@@ -317,7 +318,7 @@ class Host:
             controller = ScheduledController(cron, moment)
             legacy = worker.found.default is None
             rest = (worker.context.env, ExecutionContext(worker.context)) if legacy else (None, None)
-            await call(target, controller, *rest)
+            await contained(call(target, controller, *rest))
 
     async def queue(self, worker: Worker, batch: MessageBatch) -> None:
         """Delivers a batch of messages. Raises LookupError without a handler, and whatever the handler raises."""

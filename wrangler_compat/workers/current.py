@@ -51,6 +51,23 @@ class WorkerContext:
         self.outside = outside
 
 
+class WorkerStopped(RuntimeError):
+    """The Worker's code called `exit()`, or let a cancellation of its own pass: an error of that event alone."""
+
+
+async def contained(work: Awaitable[T]) -> T:
+    """Awaits `work`; what would end the whole process (SystemExit), or its task in silence, becomes WorkerStopped."""
+    try:
+        return await work
+    except SystemExit as error:
+        raise WorkerStopped(f"SystemExit: {error}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise WorkerStopped("the Worker's code was cancelled by itself") from error
+
+
 class Background:
     """Work that goes on after an answer. Errors are logged, as nobody awaits it; `drain` waits for all of it."""
 
@@ -58,7 +75,7 @@ class Background:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def add(self, work: Awaitable[Any]) -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(contained(work))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
