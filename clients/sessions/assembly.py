@@ -12,13 +12,13 @@ from moorage.protocols.sessions import SessionManifest
 from moorage.protocols.sessions.artifacts import Configuration, Configured, normalized_key
 from moorage.protocols.sessions.documents import Fingerprint
 from moorage.protocols.sessions.fingerprints import fingerprint
-from moorage.protocols.sessions.lifecycle import Skip
+from moorage.protocols.sessions.lifecycle import Result, Skip
 
 from ..errors import ConfigurationError
 from .analyze import ArtifactStage, Make
 from .commands import CommandStage, arguments, run_command
 from .errors import CommandFailed, SessionFailure
-from .files import digest, inside
+from .files import digest, inside, measured
 from .objects import BucketObjects, Objects
 from .publish_stage import PublishStage
 from .settings import ArtifactTable, RemoteTable, Session, StageTable
@@ -86,14 +86,44 @@ def stages_of(
             found.append(_artifact_stage(session, table, artifacts))
         elif table.skip is not None:
             found.append(Stage(spec.name, _skipping(table.skip), _evidence(session, spec.name, table)))
-        elif table.command is not None:
-            run = CommandStage(table.command, table.outputs, table.timeout, table.environ)
+        elif table.command is not None or table.call is not None:
+            run = _run_of(session, table)
             how = table.validate if table.validate is not None else (OUTPUTS if spec.validates else NOTHING)
             validator = _validator(session, spec.name, how)
             found.append(Stage(spec.name, run, _evidence(session, spec.name, table), validator))
         elif spec.name == pipeline.publish_stage and session.settings.remote is not None:
             found.append(_publish_stage(session, store, table, open_objects or opener(session), step))
     return found
+
+
+def _run_of(session: Session, table: StageTable) -> Callable[[StageContext], Returned]:
+    if table.command is not None:
+        return CommandStage(table.command, table.outputs, table.timeout, table.environ)
+    module, _, name = str(table.call).rpartition(":")
+
+    def run(context: StageContext) -> Returned:
+        import sys
+        from importlib import import_module
+
+        # the session's folder is where its own modules are
+        sys.path.insert(0, str(session.folder))
+        try:
+            function = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise SessionFailure(f"{table.call} cannot be loaded: {error}") from error
+        finally:
+            sys.path.remove(str(session.folder))
+        returned: Returned = function(context)
+        if table.outputs and not isinstance(returned, Skip):
+            declared = tuple(
+                measured(session.folder, entry.id, entry.path, entry.contract, entry.provenance)
+                for entry in table.outputs
+            )
+            known = Result() if returned is None else returned
+            return Result((*known.outputs, *declared), known.logs, known.generated_configs, known.metadata)
+        return returned
+
+    return run
 
 
 def _skipping(reason: str) -> Callable[[StageContext], Returned]:

@@ -23,6 +23,7 @@ from moorage.protocols.sessions.strict_json import NotStrict, parse_object
 
 from .errors import CommandFailed
 from .files import measured
+from .signals import held_back
 from .stages import Returned, StageContext
 
 Command: TypeAlias = str | Sequence[str]
@@ -98,7 +99,7 @@ def run_command(
     """Runs a command of a stage, or of one artifact `name`, and returns what it said.
 
     On a cancellation the command's whole process group is ended before the cancellation goes on. Raises
-    CommandFailed with the end of the log.
+    CommandFailed without a word of the output, which may hold what must not enter a manifest; its last line is said.
     """
     result_path = context.run_folder / f"{context.stage}{f'.{_safe(name)}' if name else ''}.result.json"
     result_path.unlink(missing_ok=True)
@@ -116,8 +117,10 @@ def run_command(
     log = context.folder / context.log_path
     status = _run(arguments(command), context.folder, environment, log, timeout)
     if status != 0:
+        if line := _last_line(log):
+            context.say(line)
         what = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        raise CommandFailed(f"the command ended with {what}{_tail(log)}")
+        raise CommandFailed(f"the command ended with {what} (log: {context.log_path})")
     return _read_result(result_path)
 
 
@@ -129,49 +132,57 @@ def _safe(name: str) -> str:
 
 
 def _run(argv: list[str], folder: Path, environ: Mapping[str, str], log: Path, timeout: float | None) -> int:
+    process = None
     with open(log, "ab") as output:
         try:
-            process = subprocess.Popen(
-                argv,
-                cwd=folder,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # a group of its own: Ctrl-C reaches this process alone, which then ends the group
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CommandFailed(f"{argv[0]}: it did not begin: {error.strerror or error}") from None
-        try:
+            with held_back() as came:
+                process = subprocess.Popen(
+                    argv,
+                    cwd=folder,
+                    env=dict(environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    # a group of its own: Ctrl-C reaches this process alone, which then ends the group
+                    start_new_session=True,
+                )
+            if came:
+                raise KeyboardInterrupt
             return process.wait(timeout)
         except subprocess.TimeoutExpired:
-            _end(process)
-            raise CommandFailed(f"the command took longer than {timeout:g} s and was ended{_tail(log)}") from None
+            if process is not None:
+                _end(process)
+            raise CommandFailed(f"the command took longer than {timeout:g} s and was ended") from None
+        except OSError as error:
+            raise CommandFailed(f"{argv[0]}: it did not begin: {error.strerror or error}") from None
         except BaseException:
-            _end(process)
+            if process is not None:
+                _end(process)
             raise
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """SIGTERM to the group, SIGKILL to what is left of it after the grace."""
-    for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
-            break
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    with held_back():
+        for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(grace)
+                break
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
-def _tail(log: Path) -> str:
+def _last_line(log: Path) -> str:
+    """The last line of a log, for a person: it may hold what must not enter a manifest."""
     try:
-        data = log.read_bytes()
+        with open(log, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
-    lines = data[-TAIL_BYTES:].decode("utf-8", "replace").strip().splitlines()
-    return f": {lines[-1][:300]} (log: {log})" if lines else f" (log: {log})"
+    return lines[-1][:300] if lines else ""
 
 
 def _read_result(path: Path) -> Said:

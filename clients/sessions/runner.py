@@ -23,6 +23,7 @@ from moorage.protocols.sessions.lifecycle import Result, Skip
 
 from .errors import Interrupted, Refused, SaveFailed, SessionFailure, StageFailed, describe
 from .files import digest, inside
+from .signals import held_back
 from .stages import Prepared, Report, Returned, Stage, StageContext
 from .store import LocalStore
 
@@ -271,8 +272,9 @@ class Runner:
 
     def _failed(self, name: str, error: Exception) -> StageFailed:
         try:
-            manifest = self._running(name)
-            self._save(rules.fail(manifest, self.pipeline, name, describe(error), self._now()))
+            with held_back():
+                manifest = self._running(name)
+                self._save(rules.fail(manifest, self.pipeline, name, describe(error), self._now()))
         except Exception as saving:
             return StageFailed(name, error, saving)
         return StageFailed(name, error)
@@ -280,13 +282,14 @@ class Runner:
     def _interrupted(self, name: str, error: KeyboardInterrupt) -> Interrupted:
         """Records the cancellation, unless the stage had not begun or had already ended."""
         try:
-            if self.store.needs_reload:
-                self._live = self.store.load()
-            record = self.manifest.stages.get(name)
-            if record is None or record.status is not Status.RUNNING:
-                return Interrupted(None)
-            reason = str(error) or "interrupted"
-            self._save(rules.interrupt(self._running(name), self.pipeline, name, reason, self._now()))
+            with held_back():
+                if self.store.needs_reload:
+                    self._live = self.store.load()
+                record = self.manifest.stages.get(name)
+                if record is None or record.status is not Status.RUNNING:
+                    return Interrupted(None)
+                reason = str(error) or "interrupted"
+                self._save(rules.interrupt(self._running(name), self.pipeline, name, reason, self._now()))
         except Exception as saving:
             return Interrupted(name, saving)
         self._report(Report(name, "interrupted"), name)

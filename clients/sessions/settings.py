@@ -54,6 +54,7 @@ class StageTable(Table, frozen=True):
     """`[stages.NAME]`. `semantics`: what the result depends on and nothing else; without it there is no evidence."""
 
     command: str | tuple[str, ...] | None = None
+    call: str | None = None
     skip: str | None = None
     outputs: tuple[Declared, ...] = ()
     semantics: dict[str, Any] | None = None
@@ -231,6 +232,10 @@ def _check(settings: Settings, pipeline: Pipeline) -> None:
             raise ConfigurationError(f"{where}.artifacts: only the artifact stage has them")
         if (stage.cleanup or stage.include_inputs) and (name != pipeline.publish_stage or stage.command is not None):
             raise ConfigurationError(f"{where}: cleanup and include_inputs belong to the built-in publish stage")
+        if stage.call is not None and not _is_callable_name(stage.call):
+            raise ConfigurationError(f"{where}.call: {stage.call!r} is not module:function")
+        if stage.command is None and (stage.timeout is not None or stage.environ):
+            raise ConfigurationError(f"{where}: timeout and environ belong to a command")
         given = [what for what, there in _ways(stage) if there]
         if len(given) > 1:
             raise ConfigurationError(f"{where}: {' and '.join(given)} exclude each other")
@@ -253,9 +258,15 @@ def _check(settings: Settings, pipeline: Pipeline) -> None:
     _check_remote(settings.remote)
 
 
+def _is_callable_name(text: str) -> bool:
+    module, colon, name = text.rpartition(":")
+    return bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
 def _ways(stage: StageTable) -> tuple[tuple[str, bool], ...]:
     return (
         ("command", stage.command is not None),
+        ("call", stage.call is not None),
         ("skip", stage.skip is not None),
         ("artifacts", bool(stage.artifacts)),
     )

@@ -122,8 +122,8 @@ def identity(record: AnalyzeArtifact | None) -> tuple[Any, ...] | None:
     return record.output.sha256, record.output_size, record.output.contract
 
 
-def withdrawn(record: AnalyzeArtifact, disposition: Disposition, run_id: str, now: str) -> AnalyzeArtifact:
-    """The record without its output authority."""
+def withdrawn(record: AnalyzeArtifact, disposition: Disposition, now: str) -> AnalyzeArtifact:
+    """The record without its output authority; the run that made it stays named."""
     return replace(
         record,
         disposition=disposition,
@@ -131,7 +131,6 @@ def withdrawn(record: AnalyzeArtifact, disposition: Disposition, run_id: str, no
         output_size=UNSET,
         diagnostic=UNSET,
         diagnostic_paths=UNSET,
-        run_id=run_id,
         updated_at=now,
     )
 
@@ -171,13 +170,13 @@ def reconciled(
         if record is None:
             found[key] = record_of(configured, absent, run_id, now)
         elif record.disposition == "unselected" and key in selected:
-            found[key] = withdrawn(record, "missing", run_id, now)
+            found[key] = withdrawn(record, "missing", now)
         elif record.disposition != "current":
             found[key] = record
         elif not is_usable(configured, record):
-            found[key] = withdrawn(record, "stale", run_id, now)
+            found[key] = withdrawn(record, "stale", now)
         else:
-            found[key] = record if key in intact else withdrawn(record, "missing", run_id, now)
+            found[key] = record if key in intact else withdrawn(record, "missing", now)
     return found
 
 
@@ -216,7 +215,7 @@ def completed(
     )
     candidate = {**records, key: made}
     if identity(made) != former:
-        _stale_dependents(configuration, candidate, key, run_id, now)
+        _stale_dependents(configuration, candidate, key, now)
     check_collection(candidate)
     return candidate
 
@@ -242,18 +241,16 @@ def failed(
         diagnostic_paths=tuple(paths) or UNSET,
     )
     candidate = {**records, key: active}
-    _stale_dependents(configuration, candidate, key, run_id, now)
+    _stale_dependents(configuration, candidate, key, now)
     check_collection(candidate)
     return candidate
 
 
-def _stale_dependents(
-    configuration: Configuration, records: dict[str, AnalyzeArtifact], key: str, run_id: str, now: str
-) -> None:
+def _stale_dependents(configuration: Configuration, records: dict[str, AnalyzeArtifact], key: str, now: str) -> None:
     for name in configuration.dependents(key):
         record = records.get(name)
         if record is not None and record.disposition == "current":
-            records[name] = withdrawn(record, "stale", run_id, now)
+            records[name] = withdrawn(record, "stale", now)
 
 
 def outputs(configuration: Configuration, records: Records) -> tuple[Artifact, ...]:

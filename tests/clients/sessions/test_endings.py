@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,13 +23,11 @@ from ...support.session_folder import CONFIG, STAGES, SessionFolder
 WAITING = CONFIG.replace("cp t.txt m.txt", "echo $$ > pid; exec sleep 60")
 
 
-def until(path: Path) -> str:
-    """The text of a file once it is there."""
-    for _ in range(3000):
-        if path.exists() and path.read_text().strip():
-            return path.read_text().strip()
-        time.sleep(0.01)
-    raise AssertionError(f"{path} did not come")
+def waiting(root: Path) -> SessionFolder:
+    """A session whose merge says its process id into a pipe and then waits."""
+    session = SessionFolder(root, WAITING)
+    os.mkfifo(session.folder / "pid")
+    return session
 
 
 def started(session: SessionFolder) -> "subprocess.Popen[bytes]":
@@ -44,9 +41,9 @@ def started(session: SessionFolder) -> "subprocess.Popen[bytes]":
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_cancellation_leaves_interrupted_and_ends_the_command(tmp_path: Path, number: signal.Signals) -> None:
-    session = SessionFolder(tmp_path, WAITING)
+    session = waiting(tmp_path)
     process = started(session)
-    child = int(until(session.folder / "pid"))
+    child = int((session.folder / "pid").read_text())
     process.send_signal(number)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -62,9 +59,9 @@ def test_a_cancellation_leaves_interrupted_and_ends_the_command(tmp_path: Path, 
 
 
 def test_a_killed_run_leaves_running_and_the_next_one_runs_it(tmp_path: Path) -> None:
-    session = SessionFolder(tmp_path, WAITING)
+    session = waiting(tmp_path)
     process = started(session)
-    child = int(until(session.folder / "pid"))
+    child = int((session.folder / "pid").read_text())
     # while it runs no other invocation gets in
     refused = session.command("run")
     assert refused.exit_code == 1
@@ -174,3 +171,26 @@ def test_two_invocations_exclude_each_other(tmp_path: Path) -> None:
                 pass
     with store.publishing(), store.invocation():
         pass
+
+
+def test_functions_named_in_the_configuration(tmp_path: Path) -> None:
+    old = 'command = "echo merge >> calls && cp t.txt m.txt"'
+    session = SessionFolder(tmp_path, CONFIG.replace(old, 'call = "own_merge:merge"'))
+    session.write(
+        "own_merge.py",
+        "def merge(context):\n"
+        "    context.log('merging')\n"
+        "    text = (context.folder / 't.txt').read_text()\n"
+        "    (context.folder / 'm.txt').write_text(text.upper())\n",
+    )
+    assert session.run("--to", "merge")["merge"] == "succeeded"
+    record = session.manifest["stages"]["merge"]
+    assert [output["id"] for output in record["outputs"]] == ["text"]
+    assert (session.folder / record["logs"][0]).read_text() == "merging\n"
+    assert (session.folder / "m.txt").read_text() == "HELLO\n"
+    assert str(session.folder) not in sys.path
+    session.edit("own_merge:merge", "own_merge:none")
+    session.run("--only", "merge", "--force", status=1)
+    assert "own_merge:none cannot be loaded" in session.manifest["stages"]["merge"]["reason"]
+    session.edit("own_merge:none", "own merge")
+    assert "is not module:function" in session.command("plan").output

@@ -43,10 +43,14 @@ def test_raw_roster_content_never_enters_a_manifest(done: SessionFolder) -> None
     party, players = done.manifest["inputs"]
     assert (party["id"], party["source"]) == ("party", "campaign/north/party")
     assert (players["id"], players["source"]) == ("players", "derived_from_party")
-    # an error that shows roster content is not kept either: the log has it, and the record its last line alone
-    done.write("party.json", json.dumps([*ROSTER, "Cassia"]))
-    assert done.run("--to", "prepare") == {"prepare": "succeeded"}
-    assert done.manifest["inputs"][0]["sha256"] != party["sha256"]
+    # nor what a command prints, which is the log's
+    done.edit("echo prepare >> calls && mkdir", "cat party.json; exit 3; mkdir")
+    done.run("--only", "prepare", "--force", status=1)
+    text = (done.folder / "session-manifest.json").read_text()
+    assert "status 3" in text
+    for name in ROSTER:
+        assert name in (done.folder / done.manifest["stages"]["prepare"]["reason"].split("log: ")[1][:-1]).read_text()
+        assert name not in text
 
 
 def test_changed_inputs_make_prepare_and_its_dependents_stale(done: SessionFolder) -> None:
