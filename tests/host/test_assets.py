@@ -316,6 +316,9 @@ async def test_the_binding(tmp_path: Path) -> None:
     assets: Any = AssetsFetcher(StaticAssets(Assets(folder / "public"), has_worker=True, navigation=False))
     answer = await assets.fetch(Request("https://any.host/page"))
     assert await answer.text() == "page"
+    followed = await assets.fetch("https://any.host/page.html")
+    assert (await followed.text(), followed.url) == ("page", "https://any.host/page")
+    assert (await assets.fetch(Request("https://any.host/page.html", redirect="manual"))).status == 307
     assert (await assets.fetch("https://any.host/none")).status == 404
     assert (await assets.fetch("https://any.host/page", method="HEAD")).headers["content-length"] == "4"
     with pytest.raises(TypeError, match=r"Fetcher.*has no len"):

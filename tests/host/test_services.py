@@ -72,6 +72,12 @@ BACK = """
         async def fetch(self, request):
             if request.url.endswith("/asgi"):
                 return await asgi.fetch(app, request, self.env)
+            if "/moved/" in request.url:
+                status = int(request.url.rpartition("/")[2])
+                target = "/moved/307" if status == 306 else "/x"
+                return Response(None, status=307 if status in (306, 300) else status, headers={
+                    "location": "/moved/300" if status == 300 else target
+                })
             body = await request.text() if request.method == "POST" else ""
             return Response(f"{env.NAME} {request.method} {body} {request.headers.get('x-a')}", status=209)
 
@@ -242,6 +248,33 @@ async def test_requests(host: Host, env: Any) -> None:
     assert await (await env.SELF.fetch("http://self/text")).json() == {
         "text": "text", "name": "back", "module": "back", "extra": None
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (301, "back GET  1"),
+        (302, "back GET  1"),
+        (303, "back GET  1"),
+        (307, "back POST body 1"),
+        (308, "back POST body 1"),
+        (306, "back POST body 1"),
+    ],
+)
+async def test_redirects_are_followed_through_the_binding(env: Any, status: int, text: str) -> None:
+    sent = {"method": "POST", "body": "body", "headers": {"x-a": "1"}}
+    answer = await env.SVC.fetch(f"http://svc/moved/{status}", sent)
+    assert (answer.status, await answer.text()) == (209, text)
+    assert (answer.url, answer.redirected) == ("http://svc/x", True)
+    answer = await env.SVC.fetch(f"http://svc/moved/{status}", {**sent, "redirect": "manual"})
+    assert (answer.status // 100, answer.redirected) == (3, False)
+    with pytest.raises(OSError, match="redirect='error' forbids"):
+        await env.SVC.fetch(f"http://svc/moved/{status}", {**sent, "redirect": "error"})
+
+
+async def test_redirects_without_end(env: Any) -> None:
+    with pytest.raises(OSError, match="more than 20 redirects"):
+        await env.SVC.fetch("http://svc/moved/300")
 
 
 async def test_events(host: Host, env: Any) -> None:

@@ -7,6 +7,7 @@ from moorage.durable_objects.runtime.rpc import RpcPromise
 from moorage.durable_objects.runtime.web import Request
 
 from ...workers.bindings import FetcherBinding
+from ..redirects import followed
 from .serving import StaticAssets
 
 
@@ -21,7 +22,7 @@ class Fetcher(FetcherBinding):
     def fetch(self, resource: Any, options: Any = None, **keywords: Any) -> RpcPromise:
         """An awaitable of the Response to a Request or to a URL with `method` and `headers`."""
         request = Request(resource, **{**dict(options or {}), **keywords})
-        return RpcPromise.of(lambda: gates.run_outside(self._assets.answer(request)))
+        return RpcPromise.of(lambda: gates.run_outside(followed(request, self._assets.answer)))
 
 
 AssetsFetcher = Fetcher

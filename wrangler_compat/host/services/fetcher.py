@@ -11,6 +11,7 @@ from moorage.durable_objects.runtime.web import Request, Response
 
 from ...workers import switching
 from ...workers.bindings import FetcherBinding
+from ..redirects import followed
 from ..values import Presentation, options_of
 from .crossing import crossing
 
@@ -48,7 +49,7 @@ class Fetcher(FetcherBinding, Stub):
         """Sends a Request, or a URL with `method`, `headers` and `body`; an awaitable of its Response."""
         # A request of its own: the other Worker must not write to the client's connection.
         request = Request(resource, **{**dict(options or {}), **keywords})
-        return self._send(lambda: self._target.fetch(request))
+        return self._send(lambda: followed(request, self._target.fetch))
 
     def scheduled(self, options: Any = None, **keywords: Any) -> RpcPromise:
         """Delivers a cron event: `cron`, `scheduledTime` (a datetime or milliseconds). `outcome` and `noRetry`."""
