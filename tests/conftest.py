@@ -21,3 +21,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("acceptance"):
             item.add_marker(skip)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A name with a memory address differs from process to process, and xdist refuses the run: say it here."""
+    if " at 0x" in item.name:
+        raise pytest.UsageError(f"{item.nodeid}: the name of a test may not hold a memory address")

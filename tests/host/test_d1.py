@@ -17,6 +17,7 @@ from moorage.wrangler_compat.host.d1.conversion import bound, shown
 from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.values import Presentation
 from moorage.wrangler_compat.workers.js.errors import JsException
+from tests.support.names import stable
 from tests.support.workers_in_process import host_of, lay
 
 
@@ -87,7 +88,7 @@ async def test_meta(db: D1Database) -> None:
         ([1, 2], [1, 2], "blob"),
         ([], [], "blob"),
     ],
-    ids=repr,
+    ids=stable,
 )
 async def test_values(db: D1Database, value: Any, stored: Any, kind: str) -> None:
     column = {"integer": "id", "blob": "b", "real": "r"}.get(kind, "name")
@@ -100,7 +101,7 @@ async def test_values(db: D1Database, value: Any, stored: Any, kind: str) -> Non
     assert await db.prepare(f"SELECT typeof({column}) AS v FROM t").first("v") == kind
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, [256], ["x"], object(), (1,)], ids=repr)
+@pytest.mark.parametrize("value", [{"a": 1}, [256], ["x"], object(), (1,)], ids=stable)
 async def test_values_that_are_none(db: D1Database, value: Any) -> None:
     with pytest.raises(JsException, match=r"D1_TYPE_ERROR: Type '.+' not supported for value"):
         db.prepare("SELECT ?").bind(value)

@@ -18,6 +18,7 @@ from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.values import Presentation
 from moorage.wrangler_compat.workers.js.errors import JsException
 from moorage.wrangler_compat.workers.rpc import _BindingWrapper, python_to_rpc
+from tests.support.names import stable
 from tests.support.workers_in_process import ask, host_of, lay
 
 NOW = 1_700_000_000
@@ -88,14 +89,14 @@ async def test_the_form_of_buffers_follows_the_compatibility_date(space: Space) 
         (Blob(["blob"]), b"blob"),
         (ReadableStream([b"two ", b"chunks"]), b"two chunks"),
     ],
-    ids=repr,
+    ids=stable,
 )
 async def test_what_can_be_put(space: Space, value: Any, stored: bytes) -> None:
     await space.kv.put("k", value)
     assert bytes(await space.kv.get("k", "arrayBuffer")) == stored
 
 
-@pytest.mark.parametrize("value", [1, 1.5, True, None, {"a": 1}, ["a"], object()], ids=repr)
+@pytest.mark.parametrize("value", [1, 1.5, True, None, {"a": 1}, ["a"], object()], ids=stable)
 async def test_what_cannot_be_put(space: Space, value: Any) -> None:
     with pytest.raises(TypeError, match="accepts only strings, ArrayBuffers, ArrayBufferViews, and ReadableStreams"):
         await space.kv.put("k", value)

@@ -12,6 +12,7 @@ from moorage.durable_objects.runtime.testing import ControlledLog
 from moorage.wrangler_compat.host.host import Host
 from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.values import BindingError
+from tests.support.names import stable
 from tests.support.workers_in_process import ask, host_of, lay
 
 FRONT = """
@@ -176,7 +177,7 @@ def env(host: Host) -> Any:
 @pytest.mark.parametrize(
     "value",
     ["hello", 42, 3.5, True, None, "", {}, [], {"a": [1, {"b": None}]}, [1, "two", 3.0, True, None]],
-    ids=repr,
+    ids=stable,
 )
 async def test_values_come_back_as_copies(env: Any, value: Any) -> None:
     answer = await env.SVC.same(value)
@@ -197,7 +198,7 @@ async def test_arguments(env: Any) -> None:
         await env.SVC.describe()
 
 
-@pytest.mark.parametrize("value", [(1, 2), {"a": [(1,)]}, bytearray(b"x")], ids=repr)
+@pytest.mark.parametrize("value", [(1, 2), {"a": [(1,)]}, bytearray(b"x")], ids=stable)
 async def test_what_cannot_cross(env: Any, value: Any) -> None:
     with pytest.raises(TypeError, match="cannot be sent over RPC"):
         await env.SVC.same(value)
