@@ -529,3 +529,25 @@ max_batch_size = 100
     finally:
         second.stop()
     assert log.read_text().splitlines()[2:] == ["before 2", "deadly 2", "after 2"]
+
+
+async def test_a_handler_that_exits_ends_its_batch_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    entry = """
+        import asyncio, sys
+        from workers import WorkerEntrypoint
+        got = asyncio.Queue()
+
+        class Default(WorkerEntrypoint):
+            async def queue(self, batch, env, ctx):
+                got.put_nowait(batch.messages[0].attempts)
+                if batch.messages[0].attempts == 1:
+                    sys.exit(3)
+    """
+    queues = CONSUMES.replace("[vars]", '[[queues.producers]]\nbinding = "Q"\nqueue = "work"\n[vars]')
+    host = host_of(tmp_path / "state", lay(tmp_path / "w", entry, queues))
+    await host.start()
+    got = host.workers[0].module.got
+    await host.workers[0].env.Q.send("x")
+    assert [await asyncio.wait_for(got.get(), 10) for _ in range(2)] == [1, 2]
+    await host.close()
+    assert "SystemExit: 3" in caplog.text

@@ -328,4 +328,4 @@ class Host:
                 raise LookupError(f"{worker.config.name} has no queue handler")
             legacy = worker.found.default is None
             rest = (worker.context.env, ExecutionContext(worker.context)) if legacy else (None, None)
-            await call(target, batch, *rest)
+            await contained(call(target, batch, *rest))

@@ -8,7 +8,7 @@ from moorage.durable_objects.runtime.rpc import reach
 from moorage.durable_objects.runtime.web import Request, Response
 
 from ...workers.calling import call, call_fetch
-from ...workers.current import ExecutionContext, running
+from ...workers.current import ExecutionContext, contained, running
 from ...workers.entrypoints import WorkerEntrypoint
 from ..crons import ScheduledController
 from ..queues.batch import MessageBatch
@@ -52,14 +52,14 @@ class LocalTarget:
         if self._default:
             return await self._host.fetch(self._worker, request)
         with running(self._worker.context):
-            return await call_fetch(self._handler("fetch"), request, None, None)
+            return await contained(call_fetch(self._handler("fetch"), request, None, None))
 
     async def call(self, name: str, invoke: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Any:
         with running(self._worker.context):
             if name in _EVENTS:
                 raise TypeError(f'The RPC receiver does not implement the method "{name}".')
             value = reach(self._instance(), name, WorkerEntrypoint, invoke)
-            return crossing(await value if inspect.isawaitable(value) else value)
+            return crossing(await contained(value) if inspect.isawaitable(value) else value)
 
     async def scheduled(self, cron: str, moment: int) -> str:
         self._check("scheduled")
@@ -68,7 +68,7 @@ class LocalTarget:
                 await self._host.scheduled(self._worker, cron, moment)
             else:
                 with running(self._worker.context):
-                    await call(self._handler("scheduled"), ScheduledController(cron, moment), None, None)
+                    await contained(call(self._handler("scheduled"), ScheduledController(cron, moment), None, None))
         except Exception:
             _log.exception("%s: scheduled() failed", self._label)
             return "exception"
@@ -83,7 +83,7 @@ class LocalTarget:
                 await self._host.queue(self._worker, batch)
             else:
                 with running(self._worker.context):
-                    await call(self._handler("queue"), batch, None, None)
+                    await contained(call(self._handler("queue"), batch, None, None))
         except Exception:
             _log.exception("%s: queue() failed", self._label)
             failed = True
