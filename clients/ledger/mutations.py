@@ -8,26 +8,17 @@ mutation: what may have happened is never reported as `mutation: false`.
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from moorage.protocols.ledger.canonical import Json
 from moorage.protocols.ledger.events import Event
 from moorage.protocols.ledger.inputs import EventOptions, ReceiptOptions
+from moorage.protocols.ledger.receipts import FORMS, Outcome
 from moorage.protocols.ledger.refusals import LedgerRefusal
-from moorage.protocols.ledger.vocabulary import Status
 
 if TYPE_CHECKING:
     from .recorder import Recorder
-
-
-class Outcome(StrEnum):
-    """How a write ended, as far as the writer can tell."""
-
-    accepted = "accepted"
-    rejected = "rejected"
-    unknown = "outcome_unknown"
 
 
 class Mutation:
@@ -87,38 +78,33 @@ class MutationContext(AbstractContextManager[Mutation]):
         self._rejected_on = rejected_on
         self._mutation: Mutation | None = None
 
-    def _record(
-        self, stage: str, status: Status, parent: str | None, *, mutation: bool, seq: int, attributes: dict[str, Any]
-    ) -> Event | None:
-        given = self._receipts
+    def _record(self, stage: str, parent: str | None, seq: int, attributes: Mapping[str, Any]) -> Event | None:
+        given, form = self._receipts, FORMS[stage]
         options: EventOptions = {
             **given.options,
             "phase_seq": seq,
             "parent_event_id": parent,
             "idempotency_identity": given.idempotency_identity,
-            "attributes": {**given.options.get("attributes", {}), **attributes},
+            "attributes": {
+                **given.options.get("attributes", {}),
+                **attributes,
+                "completion_reason": f"{self._word}_{stage}",
+            },
         }
         return self._recorder.record_phase_event(
             phase=given.phase,
-            status=status,
-            identity={"receipt": stage, "identity": given.identity},
+            status=form.status,
+            identity={"receipt": stage if stage == "attempted" else "outcome", "identity": given.identity},
             component=given.component,
             subject=given.subject,
-            retryable=stage == "outcome" and not mutation,
-            mutation=mutation,
+            retryable=form.retryable,
+            mutation=form.mutation,
             **options,
         )
 
     def __enter__(self) -> Mutation:
         options = self._receipts.options
-        attempt = self._record(
-            "attempted",
-            Status.started,
-            options.get("parent_event_id"),
-            mutation=True,
-            seq=options.get("phase_seq", 1),
-            attributes={"completion_reason": f"{self._word}_attempted"},
-        )
+        attempt = self._record("attempted", options.get("parent_event_id"), options.get("phase_seq", 1), {})
         self._mutation = Mutation(attempt)
         return self._mutation
 
@@ -138,11 +124,6 @@ class MutationContext(AbstractContextManager[Mutation]):
         assert outcome is not None
         if outcome is not Outcome.rejected:
             self._recorder.mutated = True
-        mutation.recorded = self._record(
-            "outcome",
-            Status.completed if outcome is Outcome.accepted else Status.failed,
-            None if mutation.attempt is None else mutation.attempt.event_id,
-            mutation=outcome is not Outcome.rejected,
-            seq=self._receipts.options.get("phase_seq", 1) + 1,
-            attributes={**mutation.attributes, "completion_reason": f"{self._word}_{outcome}"},
-        )
+        parent = None if mutation.attempt is None else mutation.attempt.event_id
+        seq = self._receipts.options.get("phase_seq", 1) + 1
+        mutation.recorded = self._record(outcome, parent, seq, mutation.attributes)

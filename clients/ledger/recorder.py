@@ -8,22 +8,19 @@ from enum import Enum
 from typing import Any, Protocol, Unpack
 
 from moorage.protocols.ledger.canonical import Json
+from moorage.protocols.ledger.derivation import UNSET, derived_input, phase_transition
 from moorage.protocols.ledger.events import Event, build_event
-from moorage.protocols.ledger.identity import attempt_id, event_key, idempotency_key, operation_id
 from moorage.protocols.ledger.inputs import Action, EventOptions, Evidence, Learning, Privacy, ReceiptOptions, Subject
 from moorage.protocols.ledger.markers import PRODUCER_LOCK
 from moorage.protocols.ledger.parts import producer_record
 from moorage.protocols.ledger.producers import is_enabled, partition_date, workflow_producer
 from moorage.protocols.ledger.refusals import LedgerRefusal
 from moorage.protocols.ledger.timestamps import millisecond_text
-from moorage.protocols.ledger.vocabulary import PHASE_TYPES, REASONS, STATUSES
 
 from .files import TrustedRoot
 from .locks import Waiting, held_lock
 from .mutations import Mutation, MutationContext, Receipts
 from .spool import has_event, lock_path, read_seal, write_event, write_marker
-
-UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
 
 
 class ProjectionSink(Protocol):
@@ -108,44 +105,25 @@ class Recorder:
         """
         if not self.enabled:
             return None
-        subject_given, action_given = plain(subject), plain(action)
-        if action_given.get("mutation") is True and idempotency_identity is UNSET:
-            raise LedgerRefusal("missing-idempotency", "a mutation names its outside effect", "idempotency_identity")
-        producer = workflow_producer(self.environment, component)
-        identity, scope = plain(identity), str(plain(scope))
-        operation = scope.split(".", 1)[0] if operation is None else operation
-        operation_identity = subject_given if operation_identity is UNSET else plain(operation_identity)
-        if attempt_identity is UNSET:
-            attempt_identity = {name: producer[name] for name in ("repository", "workflow", "runId", "runAttempt")}
-        operation_digest = operation_id(subject_given.get("repository"), operation, operation_identity)
-        attempt_digest = attempt_id(operation_digest, plain(attempt_identity))
-        key = event_key(
-            scope,
-            {
-                "attemptId": attempt_digest,
-                "phaseSeq": phase_seq,
-                "producer": {"job": producer["job"], "component": producer["component"]},
-                "identity": identity,
-            },
+        # a default that is UNSET stays it: `plain` leaves what it does not know as it is
+        given = derived_input(
+            producer=workflow_producer(self.environment, component),
+            scope=str(plain(scope)),
+            identity=plain(identity),
+            type=str(plain(type)),
+            subject=plain(subject),
+            action=plain(action),
+            operation=operation,
+            operation_identity=plain(operation_identity),
+            attempt_identity=plain(attempt_identity),
+            parent_event_id=parent_event_id,
+            phase_seq=phase_seq,
+            idempotency_identity=plain(idempotency_identity),
+            learning=plain(learning),
+            evidence=plain(evidence),
+            attributes=plain(attributes),
+            privacy=plain(privacy),
         )
-        if idempotency_identity is UNSET:
-            idempotency_identity = {"operationId": operation_digest, "scope": scope, "identity": identity}
-        given: dict[str, Any] = {
-            "eventKey": key,
-            "operationId": operation_digest,
-            "attemptId": attempt_digest,
-            "parentEventId": parent_event_id,
-            "phaseSeq": phase_seq,
-            "idempotencyKeySha256": idempotency_key(plain(idempotency_identity)),
-            "type": plain(type),
-            "producer": producer,
-            "subject": subject_given,
-            "action": action_given,
-            "learning": plain(learning),
-            "evidence": plain(evidence),
-            "attributes": plain(attributes),
-            "privacy": plain(privacy),
-        }
         if occurred_at is not UNSET:
             given["occurredAt"] = occurred_at
         event = build_event(given, recorded_at=millisecond_text(self.now_ms()))
@@ -171,23 +149,15 @@ class Recorder:
         """
         if not self.enabled:
             return None
-        phase, status = str(plain(phase)), str(plain(status))
-        if phase not in PHASE_TYPES:
-            raise LedgerRefusal("phase-type", f"{phase!r} is no phase; see vocabulary.Phase", "phase")
-        if status not in STATUSES:
-            raise LedgerRefusal("phase-status", f"{status!r} is no status; see vocabulary.Status", "status")
-        inner: dict[str, Any] = {"phase": phase, "status": status, "identity": plain(identity)}
-        action: dict[str, Any] = {"name": phase, "status": status, "retryable": retryable, "mutation": mutation}
-        if reason_code is not None:
-            reason_code = str(plain(reason_code))
-            if reason_code not in REASONS:
-                raise LedgerRefusal(
-                    "phase-reason", f"{reason_code!r} is no reason; see vocabulary.Reason", "reason_code"
-                )
-            inner["reasonCode"] = action["reasonCode"] = reason_code
-        return self.record_action_event(
-            scope=phase, identity=inner, type=phase, component=component, subject=subject, action=action, **options
+        transition = phase_transition(
+            str(plain(phase)),
+            str(plain(status)),
+            plain(identity),
+            retryable=retryable,
+            mutation=mutation,
+            reason_code=None if reason_code is None else str(plain(reason_code)),
         )
+        return self.record_action_event(**transition, component=component, subject=subject, **options)
 
     def store(self, event: Event, date: str) -> Event:
         """Spools a built event under its producer's lock: seal check, marker, file, projection (spec 8, step 5)."""
