@@ -198,8 +198,8 @@ def test_any_assetsignore_can_be_read(lines: list[str], path: str) -> None:
     [
         ("/a.html", "text/html; charset=utf-8"), ("/a.js", "text/javascript; charset=utf-8"),
         ("/a.mjs", "text/javascript; charset=utf-8"), ("/a.css", "text/css; charset=utf-8"),
-        ("/a.json", "application/json; charset=utf-8"), ("/a.svg", "image/svg+xml; charset=utf-8"),
-        ("/a.png", "image/png"), ("/a.webp", "image/webp"), ("/a.woff2", "font/woff2"),
+        ("/a.json", "application/json"), ("/a.svg", "image/svg+xml"),
+        ("/a.ico", "image/vnd.microsoft.icon"), ("/a.png", "image/png"), ("/a.webp", "image/webp"), ("/a.woff2", "font/woff2"),
         ("/a.wasm", "application/wasm"),
         ("/a.tar.gz", "application/gzip"), ("/a.unknown", None), ("/a", None),
     ],
@@ -319,6 +319,7 @@ async def test_the_binding(tmp_path: Path) -> None:
     followed = await assets.fetch("https://any.host/page.html")
     assert (await followed.text(), followed.url) == ("page", "https://any.host/page")
     assert (await assets.fetch(Request("https://any.host/page.html", redirect="manual"))).status == 307
+    assert await (await assets.fetch(Request("https://any.host/page").js_object)).text() == "page"
     assert (await assets.fetch("https://any.host/none")).status == 404
     assert (await assets.fetch("https://any.host/page", method="HEAD")).headers["content-length"] == "4"
     with pytest.raises(TypeError, match=r"Fetcher.*has no len"):

@@ -24,18 +24,17 @@ for _ending, _type in {
     ".jsonld": "application/ld+json", ".map": "application/json", ".md": "text/markdown", ".mjs": "text/javascript",
     ".otf": "font/otf", ".ttf": "font/ttf", ".wasm": "application/wasm", ".webm": "video/webm",
     ".webmanifest": "application/manifest+json", ".webp": "image/webp", ".woff": "font/woff",
-    ".woff2": "font/woff2", ".xml": "application/xml", ".yaml": "text/yaml", ".yml": "text/yaml",
+    ".woff2": "font/woff2", ".xml": "text/xml", ".yaml": "text/yaml", ".yml": "text/yaml",
 }.items():  # fmt: skip
     _TYPES.add_type(_type, _ending)
-_TEXTUAL: Final = frozenset({"application/json", "application/manifest+json", "image/svg+xml", "application/xml"})
 
 
 def content_type(path: str) -> str | None:
-    """The media type by the name's ending, text with its charset; None for an unknown ending."""
+    """The media type by the name's ending, `text/` with its charset; None for an unknown ending."""
     kind, coding = _TYPES.guess_type(path, strict=False)
     if coding is not None:
         return {"gzip": "application/gzip", "bzip2": "application/x-bzip2"}.get(coding, "application/octet-stream")
-    if kind is not None and (kind.startswith("text/") or kind in _TEXTUAL):
+    if kind is not None and kind.startswith("text/"):
         return f"{kind}; charset=utf-8"
     return kind
 
