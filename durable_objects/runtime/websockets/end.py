@@ -10,7 +10,7 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from .frames import DISCONNECTED, Close, Ending, Failure, Frame, size_of_frame
+from .frames import DISCONNECTED, ENDINGS, Ending, Frame, size_of_frame
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -101,7 +101,7 @@ class SocketEnd:
         """Hands `frame` to the other end; nothing follows an ending."""
         if self.spent or self.peer is None:
             return
-        if isinstance(frame, Close | Failure):
+        if isinstance(frame, ENDINGS):
             self.spent = True
         self.peer._arrive(frame)
 
@@ -160,7 +160,7 @@ class SocketEnd:
     def _arrive(self, frame: Frame) -> None:
         if self.deaf:
             return
-        if isinstance(frame, Close | Failure):
+        if isinstance(frame, ENDINGS):
             self.deaf = True
         if self.inbox is None:
             self.inbox = deque()

@@ -32,12 +32,13 @@ DISCONNECTED: Final = Close(ABNORMAL, "WebSocket disconnected without sending Cl
 RESTARTED: Final = Close(RESTART, "Service Restart")
 
 Ending = Close | Failure
+ENDINGS: Final = (Close, Failure)
 Frame = str | bytes | Close | Failure
 
 
 def size_of_frame(frame: Frame) -> int:
     """What a frame counts for while it waits, in bytes or characters, with an allowance for itself."""
-    return 64 + len(frame) if isinstance(frame, str | bytes) else 64
+    return 64 if isinstance(frame, ENDINGS) else 64 + len(frame)
 
 
 def checked_close(code: int | None, reason: str | None) -> Close:

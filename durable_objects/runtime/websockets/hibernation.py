@@ -14,7 +14,7 @@ from ..ids import DurableObjectId
 from ..javascript import text_of
 from ..web.values import JsBytes
 from .end import SocketEnd, State
-from .frames import DISCONNECTED, Close, Ending, Failure, Frame
+from .frames import DISCONNECTED, ENDINGS, Close, Ending, Failure, Frame
 from .socket import WebSocket, WebSocketRequestResponsePair
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class HibernationManager:
             answer.add_done_callback(partial(_over, end, frame))
 
     async def _handle(self, instance: "Instance", end: SocketEnd, frame: Frame) -> None:
-        if isinstance(frame, Close | Failure):
+        if isinstance(frame, ENDINGS):
             # it is listed while the handler runs, up to its first wait
             self.loop.call_soon(self._remove, end)
         try:
