@@ -98,10 +98,7 @@ def build(
         kv_namespaces=tuple(
             KvNamespace(_name(e), _text(e, "id"), _text(e, "preview_id")) for e in _entries(document, "kv_namespaces")
         ),
-        d1_databases=tuple(
-            D1Database(_name(e), _text(e, "database_id"), _text(e, "database_name"), _text(e, "preview_database_id"))
-            for e in _entries(document, "d1_databases")
-        ),
+        d1_databases=tuple(_database(e) for e in _entries(document, "d1_databases")),
         queue_producers=tuple(
             QueueProducer(_name(e), _text(e, "queue") or "", _number(e, "delivery_delay"))
             for e in _entries(document, "queues", "producers")
@@ -178,6 +175,17 @@ def _bucket(entry: Object) -> R2Bucket:
         remote=entry.get("remote") is True,
         s3_access_key=_text(pair, "accessKeyId"),
         s3_secret_key=_text(pair, "secretAccessKey"),
+    )
+
+
+def _database(entry: Object) -> D1Database:
+    return D1Database(
+        binding=_name(entry),
+        database_id=_text(entry, "database_id"),
+        database_name=_text(entry, "database_name"),
+        preview_database_id=_text(entry, "preview_database_id"),
+        migrations_dir=_text(entry, "migrations_dir"),
+        migrations_table=_text(entry, "migrations_table") or "d1_migrations",
     )
 
 

@@ -79,6 +79,8 @@ class D1Database:
     database_id: str | None = None
     database_name: str | None = None
     preview_database_id: str | None = None
+    migrations_dir: str | None = None
+    migrations_table: str = "d1_migrations"
 
     @property
     def storage_name(self) -> str:

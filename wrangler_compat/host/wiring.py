@@ -9,8 +9,10 @@ from ..config import WorkerConfig
 from .assets import AssetsFetcher, StaticAssets
 from .assets.serving import NAVIGATION_DATE, NAVIGATION_FLAGS
 from .d1 import D1Database, D1Store
+from .d1.store import NAMESPACE as D1
 from .extras import Counts, Ratelimit, version_of
 from .kv import KvNamespace, KvStore
+from .kv.store import NAMESPACE as KV
 from .queues import Broker
 from .queues.batch import MessageBatch
 from .queues.rules import MAX_DELAY, settings_of
@@ -20,10 +22,6 @@ from .values import BindingError, Presentation
 
 if TYPE_CHECKING:
     from .host import Host, Worker
-
-# Folders of these bindings' files, under `do/` of the state folder; no Worker's name has that character.
-KV = "~kv"
-D1 = "~d1"
 
 # From this date on (or by the flag) a queue's messages are JSON unless the call says otherwise; before, v8.
 JSON_DATE = "2024-03-18"
@@ -166,4 +164,4 @@ def assets_of(config: WorkerConfig, *, has_worker: bool) -> StaticAssets | None:
     )
 
 
-__all__ = ["D1", "KV", "Wiring", "assets_of", "chosen"]
+__all__ = ["Wiring", "assets_of", "chosen"]

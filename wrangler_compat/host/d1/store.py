@@ -9,6 +9,9 @@ from moorage.durable_objects.runtime.base import DurableObject
 from moorage.durable_objects.runtime.errors import SqlError
 from moorage.durable_objects.runtime.statements import split
 
+NAMESPACE: Final = "~d1"
+"""Folder of the databases' files; no Worker's name has that character."""
+
 SERVED_BY: Final = "moorage"
 
 

@@ -9,6 +9,9 @@ from moorage.durable_objects.runtime.base import DurableObject
 
 from .rules import after_prefix
 
+NAMESPACE: Final = "~kv"
+"""Folder of the namespaces' files; no Worker's name has that character."""
+
 PIECE: Final = 1024 * 1024
 EXPIRED_AT_ONCE: Final = 100
 """How many expired keys a write takes along. They are invisible from their moment on, whenever they are removed."""
