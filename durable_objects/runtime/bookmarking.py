@@ -1,7 +1,7 @@
 """The object's side of bookmarks: what `ctx.storage` calls (semantics 14)."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import gate as gates
 from .bookmarks import BookmarkFolder, BookmarkImages, make, time_of
@@ -36,7 +36,12 @@ class Bookmarks:
         # No event of the object may come between the commit and the snapshot; the copy itself lets them go on.
         folder = BookmarkFolder(database.path)
         reading = snapshot(database.path)
-        reader = await instance.critical_section(lambda: gates.run_outside(reading.__aenter__()), resets=False)
+
+        async def begin() -> Any:
+            await database.materialise()
+            return await reading.__aenter__()
+
+        reader = await instance.critical_section(lambda: gates.run_outside(begin()), resets=False)
         try:
             await gates.run_outside(folder.copy(bookmark, reader))
         finally:

@@ -64,6 +64,37 @@ def create_file(path: str) -> None:
     sync_folder(folder)
 
 
+def connect(path: str | None) -> sqlite3.Connection:
+    """A connection to the database at `path`, which is created if need be, or to an empty one in memory for None.
+
+    Raises OSError, sqlite3.Error. For a thread: it also does the first write into a new -wal, which syncs it and its
+    folder.
+    """
+    if path is not None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.exists(path):
+            create_file(path)
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    try:
+        execute = connection.execute
+        if path is not None and execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=NORMAL")
+        execute("PRAGMA wal_autocheckpoint=0")
+        execute("PRAGMA foreign_keys=ON")
+        execute("PRAGMA recursive_triggers=OFF")
+        execute("PRAGMA trusted_schema=ON")
+        if path is not None:
+            version = execute("PRAGMA user_version").fetchone()[0]
+            execute(f"PRAGMA user_version={1 if version < 1 else version}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
 class Database:
     """The open database of one instance.
 
@@ -114,30 +145,18 @@ class Database:
             raise
 
     def _open(self) -> None:
-        if self.path is not None:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            if not os.path.exists(self.path):
-                create_file(self.path)
-        self.connection = connection = sqlite3.connect(
-            self.path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
-        )
-        if self.path is None and self.image is not None:
-            connection.deserialize(self.image)
-        execute = connection.execute
-        if self.path is not None and execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            execute("PRAGMA journal_mode=WAL")
-        execute("PRAGMA synchronous=NORMAL")
-        execute("PRAGMA wal_autocheckpoint=0")
-        execute("PRAGMA foreign_keys=ON")
-        execute("PRAGMA recursive_triggers=OFF")
-        execute("PRAGMA trusted_schema=ON")
-        if self.path is None and self.image is None:
-            execute("PRAGMA user_version=1")  # an image of a database without pages cannot be made
-        if self.path is not None:
-            # The first write into a new -wal syncs it and its folder on the writing thread: do it here.
-            version = execute("PRAGMA user_version").fetchone()[0]
-            execute(f"PRAGMA user_version={1 if version < 1 else version}")
+        self.connection = connect(self.path)
+        if self.path is None:
+            if self.image is not None:
+                self.connection.deserialize(self.image)
+            else:
+                self.connection.execute("PRAGMA user_version=1")  # an image of no pages cannot be made
+        else:
             self.wal = WalFile(f"{self.path}-wal")
+        self.guard(self.connection)
+
+    def guard(self, connection: sqlite3.Connection) -> None:
+        """Sets the limits and the authorizer that user code runs under."""
         for limit, value in LIMITS.items():
             connection.setlimit(limit, value)
         connection.set_authorizer(self._authorize)
@@ -146,6 +165,9 @@ class Database:
         if not self.user_mode or allowed(action, first, second):
             return sqlite3.SQLITE_OK
         return sqlite3.SQLITE_DENY
+
+    async def materialise(self) -> None:
+        """Makes sure that there is a file others can read what was committed from."""
 
     async def close(self) -> None:
         """Rolls back what is open, waits for queued syncs and a running checkpoint, and closes the file."""
@@ -225,7 +247,7 @@ class Database:
             self._rolled_back()
             self.failure_of_commit(error)
 
-    def _commit(self) -> None:
+    def _end_transaction(self) -> tuple[WalFile, ...]:
         if not self.connection.in_transaction:
             raise self.undone_by or sqlite3.OperationalError(UNDONE)
         before = self.before_commit()
@@ -235,8 +257,13 @@ class Database:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
             raise
-        self.committed = sequence = self.begun
+        self.committed = self.begun
         self.generation += 1
+        return before
+
+    def _commit(self) -> None:
+        before = self._end_transaction()
+        sequence = self.committed
         if self.wal is None:
             self._durable(sequence, None)
             return

@@ -22,6 +22,7 @@ from .errors import DurableObjectError
 from .ids import DurableObjectId, IdFactory, visible_name
 from .instance import Bond, Instance
 from .javascript import text_of
+from .lazy import LazyDatabase
 from .rpc import NOT_RPC, RpcMember, RpcPromise, Stub, _sender, copy_across, reach
 from .web import Response
 from .websockets import RESTARTED, HibernationManager, WebSocket
@@ -128,7 +129,9 @@ class DurableObjectNamespace:
             return found
         self.runtime.refuse_when_closed()
         path = None if self.folder is None else os.path.join(self.folder, f"{key}.sqlite")
-        made = Instance(self, object_id, Database(path, self.runtime.log, self._images.get(key)))
+        made = Instance(
+            self, object_id, LazyDatabase(self.runtime.submit, path, self.runtime.log, self._images.get(key))
+        )
         self.live[key] = made
         self.runtime.added(made)
         made.boot()
