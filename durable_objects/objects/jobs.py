@@ -24,7 +24,7 @@ from moorage.protocols.wire.jobs import wire_refusal
 from ..runtime import DurableObject
 from .clock import clock_of
 from .jobs_reports import validate
-from .jobs_store import QueueStorage, StoredCatalogue, StoredSuppressions, StoredTargets, put_targets
+from .jobs_store import QueueStorage, StoredCatalogue, StoredSuppressions, StoredTargets, put_targets, register
 
 log = logging.getLogger("moorage.jobs")
 
@@ -61,7 +61,7 @@ class JobQueue(DurableObject):
         self._ctx = ctx
         self._env = env
         self._now = clock_of(ctx)
-        self._storage = QueueStorage(ctx.storage)
+        self._storage = QueueStorage(ctx.storage, str(ctx.id.name))
         self._catalogue = StoredCatalogue(self._storage)
         self._claimers = Waiters()
         self._readers = Waiters()
@@ -84,6 +84,7 @@ class JobQueue(DurableObject):
     async def call(self, verb: str, body: dict[str, Any]) -> Reply:
         """Runs a verb of `moorage.protocols.jobs.wire`; 200 with its answer, or the refusal."""
         try:
+            self._storage.require()
             engine = self._engine
             if verb in TARGET_VERBS and (paths := self._record_paths(verb, body)):
                 records = {path: await self._read_record(name) for path, name in paths.items()}
@@ -122,6 +123,10 @@ class JobQueue(DurableObject):
 
     async def install(self, body: dict[str, Any]) -> Reply:
         """Replaces extensions, skills and settings. Queued jobs of what is gone stay: their content is rendered."""
+        try:
+            wire.parse(body, shared.InstallBody).check()
+        except Refused as error:
+            return _refused(error)
         namespace, name = getattr(self._env, BINDING, None), self._ctx.id.name
         if namespace is not None and name is not None:
             await namespace.getByName(REGISTRY).register(name)
@@ -150,7 +155,7 @@ class JobQueue(DurableObject):
         answer: Callable[[Any], dict[str, Any]],
     ) -> Reply:
         try:
-            return reply(answer(self._storage.transact(steps(wire.parse(body, kind)))))
+            return reply(answer(self._storage.store(steps(wire.parse(body, kind)))))
         except Refused as error:
             return _refused(error)
 
@@ -158,14 +163,14 @@ class JobQueue(DurableObject):
 
     async def register(self, name: str) -> None:
         """Of the object `REGISTRY`: remembers a queue that something was installed in."""
-        self._storage.rows("INSERT INTO known_queues (name) VALUES (?) ON CONFLICT DO NOTHING", name)
+        self._storage.store(register(name))
 
     async def knows(self, name: str) -> bool:
         """Of the object `REGISTRY`: whether there is such a queue.
 
         Who may record needs no signature, so a name that nobody installed must not make an object, that is a file.
         """
-        return bool(self._storage.rows("SELECT name FROM known_queues WHERE name = ?", name))
+        return self._storage.made and bool(self._storage.rows("SELECT name FROM known_queues WHERE name = ?", name))
 
     # -- waiting ------------------------------------------------------------------------------------------------
 
@@ -176,6 +181,7 @@ class JobQueue(DurableObject):
         `abandon(token)` ends the wait without a claim: a job must not go to a caller who has hung up.
         """
         try:
+            self._storage.require()
             wanted: shared.HeldClaimBody = wire.parse(body, shared.HeldClaimBody)
             deadline = self._now() + int(min(wanted.wait_seconds, WAIT_LIMIT_SECONDS) * 1000)
             while True:
@@ -212,6 +218,10 @@ class JobQueue(DurableObject):
 
         `after` -1 asks for the newest number alone.
         """
+        try:
+            self._storage.require()
+        except Refused as error:
+            return _refused(error)
         if after < 0:
             rows = self._storage.rows("SELECT coalesce(max(seq), 0) AS seq FROM state_events")
             return reply({"events": [], "last": rows[0]["seq"]})

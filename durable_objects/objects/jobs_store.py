@@ -28,15 +28,44 @@ EXTENSION, SKILL, CONFIG, AGENT = "extension", "skill", "config", "agent"
 
 
 class QueueStorage:
-    """The queue's tables over `ctx.storage`, made at construction."""
+    """The queue's tables over `ctx.storage`, made by the first thing that is stored.
 
-    def __init__(self, storage: Any) -> None:
+    So a queue that was only asked about leaves nothing behind. `name` is what a refusal calls it.
+    """
+
+    def __init__(self, storage: Any, name: str) -> None:
         self._storage = storage
-        storage.transactionSync(self._create)
+        self._name = name
+        self._made = False
+        if self.made:
+            # tables that a later version added
+            storage.transactionSync(self._create)
+
+    @property
+    def made(self) -> bool:
+        """Whether anything was ever stored here. Not to be asked inside a transaction, which may be undone."""
+        if not self._made:
+            self._made = bool(self.rows("SELECT 1 AS one FROM sqlite_master WHERE name = 'installed'"))
+        return self._made
+
+    def require(self) -> None:
+        """Raises `Refused("no-database")` when nothing was ever stored here."""
+        if not self.made:
+            raise Refused("no-database", f"there is no queue {self._name}: nothing was pushed to it")
 
     def _create(self) -> None:
         for statement in (*sql.SCHEMA, INSTALLED, KNOWN):
             self._storage.sql.exec(statement)
+
+    def store(self, steps: Steps[T]) -> T:
+        """Runs an operation in one transaction, in which the tables are made if need be."""
+
+        def run() -> T:
+            self._create()
+            return run_steps(steps, self.execute)
+
+        outcome: T = self._storage.transactionSync(run)
+        return outcome
 
     def execute(self, statement: Statement) -> list[Row]:
         """The rows of one statement."""
@@ -178,6 +207,11 @@ def put_targets(body: shared.TargetsBody) -> Steps[int]:
         yield Statement(sql.UPSERT_NODE, target.row())
     rows = yield Statement("SELECT count(*) AS n FROM scan_nodes")
     return int(rows[0]["n"])
+
+
+def register(name: str) -> Steps[None]:
+    """Remembers the name of a queue that something was installed in."""
+    yield Statement("INSERT INTO known_queues (name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
 
 
 class StoredSuppressions:

@@ -47,11 +47,40 @@ GET_FENCE: Final = "SELECT token, fenced FROM sweep_fence"
 PUT_FENCE: Final = "INSERT OR REPLACE INTO sweep_fence (singleton, token, fenced) VALUES (1, ?1, ?2)"
 
 
+class Tables:
+    """The tables, made by the first write: a name that was only asked for leaves nothing behind."""
+
+    def __init__(self, sql: Any) -> None:
+        self._sql = sql
+        self._made: bool | None = None
+        if self.made:
+            # what a later version added
+            self._sql.exec(SCHEMA)
+
+    @property
+    def made(self) -> bool:
+        """Whether there are."""
+        if self._made is None:
+            self._made = bool(self._sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'sweep_head'").toArray())
+        return self._made
+
+    def make(self) -> None:
+        """Makes them, in the open transaction."""
+        if not self.made:
+            self._sql.exec(SCHEMA)
+            self._made = True
+
+    def undone(self) -> None:
+        """The transaction that may have made them was undone."""
+        self._made = None
+
+
 class Rows:
     """A table of names and JSON values."""
 
-    def __init__(self, sql: Any, table: str) -> None:
+    def __init__(self, sql: Any, tables: Tables, table: str) -> None:
         self._sql = sql
+        self._tables = tables
         self._get = f"SELECT value FROM {table} WHERE name = ?1"
         self._put = f"INSERT OR REPLACE INTO {table} (name, value) VALUES (?1, ?2)"
         self._delete = f"DELETE FROM {table} WHERE name = ?1"
@@ -60,32 +89,43 @@ class Rows:
 
     def get(self, name: str, default: Json = None) -> Json:
         """The value under `name`, or `default`."""
-        rows = self._sql.exec(self._get, json.dumps(name)).toArray()
+        rows = self._found(name)
         return json.loads(rows[0]["value"]) if rows else default
 
     def has(self, name: str) -> bool:
         """Whether there is a value under `name`, null included."""
-        return bool(self._sql.exec(self._get, json.dumps(name)).toArray())
+        return bool(self._found(name))
+
+    def _found(self, name: str) -> list[dict[str, Any]]:
+        if not self._tables.made:
+            return []
+        rows: list[dict[str, Any]] = self._sql.exec(self._get, json.dumps(name)).toArray()
+        return rows
 
     def put(self, name: str, value: Json) -> None:
         """Stores `value`. Raises ValueError for a number that is not finite, SweepItemInvalid for too large a row."""
         key, text = json.dumps(name), shared.dumps(value)
         if len(key) + len(text) > shared.MAX_ROW_BYTES:
             raise SweepItemInvalid(f"{key[:80]} would be larger than {shared.MAX_ROW_BYTES} bytes")
+        self._tables.make()
         self._sql.exec(self._put, key, text)
 
     def delete(self, name: str) -> None:
         """Removes what is under `name`."""
-        self._sql.exec(self._delete, json.dumps(name))
+        if self._tables.made:
+            self._sql.exec(self._delete, json.dumps(name))
 
     def replace(self, values: dict[str, Json]) -> None:
         """Makes `values` everything that is there."""
+        self._tables.make()
         self._sql.exec(self._clear)
         for name, value in values.items():
             self.put(name, value)
 
     def items(self) -> Iterator[tuple[str, Json]]:
         """Every name and value."""
+        if not self._tables.made:
+            return
         for name, value in self._sql.exec(self._all).raw():
             yield json.loads(name), json.loads(value)
 
@@ -95,10 +135,20 @@ class SweepStore:
 
     def __init__(self, storage: Any) -> None:
         self._sql = storage.sql
-        self._sql.exec(SCHEMA)
-        self.head = Rows(self._sql, "sweep_head")
-        self.sources = Rows(self._sql, "sweep_sources")
-        self.items = Rows(self._sql, "sweep_items")
+        self._storage = storage
+        self._tables = tables = Tables(self._sql)
+        self.head = Rows(self._sql, tables, "sweep_head")
+        self.sources = Rows(self._sql, tables, "sweep_sources")
+        self.items = Rows(self._sql, tables, "sweep_items")
+
+    def transact(self, work: Callable[[], Reply]) -> Reply:
+        """Runs `work` in one transaction; what it raises undoes it."""
+        try:
+            done: Reply = self._storage.transactionSync(work)
+        except BaseException:
+            self._tables.undone()
+            raise
+        return done
 
     @property
     def exists(self) -> bool:
@@ -127,11 +177,12 @@ class SweepStore:
     @property
     def fence(self) -> shared.Fence:
         """The fence."""
-        rows = self._sql.exec(GET_FENCE).toArray()
+        rows = self._sql.exec(GET_FENCE).toArray() if self._tables.made else []
         return shared.Fence(rows[0]["token"], bool(rows[0]["fenced"])) if rows else shared.Fence()
 
     def put_fence(self, fence: shared.Fence) -> None:
         """Stores the fence."""
+        self._tables.make()
         self._sql.exec(PUT_FENCE, fence.token, int(fence.fenced))
 
 
@@ -151,7 +202,6 @@ class SweepState(DurableObject):
 
     def __init__(self, ctx: Any, env: Any) -> None:
         super().__init__(ctx, env)
-        self._storage = ctx.storage
         self._now = clock_of(ctx)
         self._store = SweepStore(ctx.storage)
         self._verbs: dict[str, Callable[[Any], Reply]] = {
@@ -176,7 +226,7 @@ class SweepState(DurableObject):
             parsed = shared.parse_body(shared.VERBS[verb].body, body)
         except shared.BadBody as error:
             raise SweepUsage(reason=str(error)) from None
-        return self._storage.transactionSync(lambda: self._verbs[verb](parsed))  # type: ignore[no-any-return]
+        return self._store.transact(lambda: self._verbs[verb](parsed))
 
     def _instant(self) -> str:
         return instant_of(self._now())

@@ -137,6 +137,8 @@ async def test_queues_are_apart() -> None:
         await fill(plane)
         await plane.verb("submit", {"extension": "fx/ping"})
         assert (await plane.verb("status", {}))[1]["queued"] == 1
+        assert (await plane.verb("status", {}, queue="other"))[1]["error"] == "job_no_database"
+        await plane.operate("install", install_body(), queue="other")
         assert (await plane.verb("status", {}, queue="other"))[1]["queued"] == 0
 
 

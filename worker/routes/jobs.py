@@ -101,8 +101,11 @@ async def stream(call: Call) -> Result:
     stub = _stub(call)
     given = call.header("last-event-id") or "0"
     after = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+    newest = await stub.events(-1, 0, "")
+    if newest["status"] != 200:
+        return Answer.of(newest)
     if call.query == b"from=now":
-        after = (await stub.events(-1, 0, ""))["value"]["last"]
+        after = newest["value"]["last"]
     headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
     return Raw(_events(call, stub, after), headers=headers)
 
@@ -117,7 +120,10 @@ async def _events(call: Call, stub: Any, after: int) -> AsyncIterator[bytes]:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 await stub.abandon(token)
-            answer = (await task)["value"]
+            reply = await task
+            if reply["status"] != 200:
+                return
+            answer = reply["value"]
             after = answer["last"]
             lines = [
                 f"id: {entry['seq']}\nevent: {entry['event']['type']}\ndata: {_line(entry['event'])}\n\n"

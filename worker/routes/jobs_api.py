@@ -203,7 +203,8 @@ def _stream() -> dict[str, Any]:
         ],
         "security": [{"webhook": []}],
         "responses": {
-            "200": {"description": "each `data` is an Event", "content": {"text/event-stream": {"schema": TEXT}}}
+            "200": {"description": "each `data` is an Event", "content": {"text/event-stream": {"schema": TEXT}}},
+            "404": {"description": "there is no such queue", **_json(_ref("JobRefusal"))},
         },
     }
 
