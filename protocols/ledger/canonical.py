@@ -192,8 +192,12 @@ def canonical_text(value: Json, *, identity: bool = False) -> str:
 
 
 def sha256_text(text: str) -> str:
-    """SHA-256 of the UTF-8 bytes, 64 lower-case hex digits."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256 of the UTF-8 bytes, as lower-case hex digits. A lone surrogate counts as U+FFFD."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    return hashlib.sha256(data).hexdigest()
 
 
 def canonical_digest(value: Json, *, identity: bool = False) -> str:

@@ -88,10 +88,12 @@ def phase_transition(
         raise LedgerRefusal("phase-type", f"{phase!r} is no phase; see vocabulary.Phase", "phase")
     if status not in STATUSES:
         raise LedgerRefusal("phase-status", f"{status!r} is no status; see vocabulary.Status", "status")
+    # members of an enumeration count as their values
+    phase, status = str(phase), str(status)
     inner: dict[str, Any] = {"phase": phase, "status": status, "identity": identity}
     action: dict[str, Any] = {"name": phase, "status": status, "retryable": retryable, "mutation": mutation}
     if reason_code is not None:
         if reason_code not in REASONS:
             raise LedgerRefusal("phase-reason", f"{reason_code!r} is no reason; see vocabulary.Reason", "reason_code")
-        inner["reasonCode"] = action["reasonCode"] = reason_code
+        inner["reasonCode"] = action["reasonCode"] = str(reason_code)
     return {"scope": phase, "type": phase, "identity": inner, "action": action}

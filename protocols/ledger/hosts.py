@@ -2,6 +2,8 @@
 
 import ipaddress
 import re
+import unicodedata
+from urllib.parse import quote, unquote_to_bytes
 
 from .numbers import es_number
 
@@ -10,6 +12,17 @@ _V6_PRIVATE = re.compile(r"(?:f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):", re.ASCII)
 _V6_MAPPED = re.compile(r"::(?:ffff:)?([0-9a-f]{1,4}):([0-9a-f]{1,4})", re.ASCII)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):", re.ASCII)
 _NUMERIC_END = re.compile(r"\d+|0x[0-9a-f]*", re.ASCII)
+_SPECIAL_END, _OPAQUE_END = re.compile(r"[/\\?#]"), re.compile(r"[/?#]")
+_DRIVE = re.compile(r"[A-Za-z][:|]", re.ASCII)
+_EDGES, _UNSEEN = "".join(map(chr, range(0x21))), re.compile(r"[\t\n\r]")
+_OPAQUE_SAFE = "".join(map(chr, range(0x21, 0x7F)))
+_FORBIDDEN_OPAQUE = re.compile(r"[\x00 #/:<>?@\[\\\]^|]")
+_FORBIDDEN_HOST = re.compile(r"[\x00-\x20\x7f-\x9f\u180e\u2028\u2029#%/:<>?@\[\\\]^|]")
+_IGNORED = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u200b\u2060-\u2064\ufe00-\ufe0f\ufeff]"
+)
+# Python's own reading of digits would also take `0o`, signs and underscores.
+_IPV4_PART = re.compile(r"0x([0-9a-f]*)|0([0-7]+)|(0|[1-9]\d*)", re.ASCII)
 _SPECIAL = frozenset({"http", "https", "ftp", "ws", "wss"})
 
 
@@ -82,17 +95,14 @@ def _ipv4_number_host(host: str) -> str | None:
         return None
     numbers = []
     for part in parts:
-        try:
-            if part.startswith("0x"):
-                numbers.append(int(part[2:] or "0", 16))
-            elif len(part) > 1 and part[0] == "0":
-                numbers.append(int(part, 8))
-            elif part.isascii() and part.isdigit():
-                numbers.append(int(part))
-            else:
-                return None
-        except ValueError:
+        form = _IPV4_PART.fullmatch(part)
+        if form is None:
             return None
+        hexadecimal, octal, decimal = form.groups()
+        if hexadecimal is not None:
+            numbers.append(int(hexadecimal or "0", 16))
+        else:
+            numbers.append(int(octal, 8) if octal is not None else int(decimal))
     if any(number > 255 for number in numbers[:-1]) or numbers[-1] >= 256 ** (5 - len(numbers)):
         return None
     address = numbers[-1]
@@ -112,42 +122,72 @@ def _valid_labels(host: str) -> bool:
     return True
 
 
+def domain_of(text: str) -> str | None:
+    """The host that a browser makes of `text` in an `https:` URL; None when it is none. IPv4 number forms stay."""
+    if text.startswith("["):
+        address = short_ipv6(text[1:-1]) if text.endswith("]") else None
+        return None if address is None else f"[{address}]"
+    try:
+        decoded = unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode()
+    except UnicodeDecodeError:
+        return None
+    mapped = unicodedata.normalize("NFKC", _IGNORED.sub("", unicodedata.normalize("NFKC", decoded).casefold()))
+    mapped = mapped.replace("\u3002", ".")
+    if not mapped or _FORBIDDEN_HOST.search(mapped):
+        return None
+    if mapped.isascii():
+        return mapped
+    try:
+        return ".".join(
+            label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in mapped.split(".")
+        )
+    except UnicodeError:
+        return None
+
+
 def _private_authority(authority: str, *, special: bool) -> bool:
     user, at, rest = authority.rpartition("@")
     name, _, password = user.partition(":")
-    host, colon, port = rest.partition(":")
-    if not host and (special or at or colon):
+    bracket = rest.rfind("]") + 1
+    before, colon, port = rest[bracket:].partition(":")
+    text = rest[:bracket] + before
+    if not text and (special or at or colon):
         return False
-    if port and not (port.isascii() and port.isdigit() and (not special or int(port[-400:]) <= 65535)):
+    if port and not (port.isascii() and port.isdigit() and int(port[-400:]) <= 65535):
         return False
-    if port and not special and int(port[-400:]) > 65535:
-        return False
-    if special:
-        quad = _ipv4_number_host(host.lower())
-        if quad is None or not _valid_labels(quad):
-            return False
-        host = quad
-    return bool(name or password) or is_private_host(host)
+    host = _special_host(text) if special else _opaque_host(text)
+    return host is not None and (bool(name or password) or is_private_host(host))
+
+
+def _special_host(text: str) -> str | None:
+    domain = domain_of(text)
+    if domain is None or domain.startswith("["):
+        return domain
+    quad = _ipv4_number_host(domain.lower())
+    return quad if quad is not None and _valid_labels(quad) else None
+
+
+def _opaque_host(text: str) -> str | None:
+    if text.startswith("["):
+        return domain_of(text)
+    return None if _FORBIDDEN_OPAQUE.search(text) else quote(text, safe=_OPAQUE_SAFE, errors="replace")
 
 
 def is_private_url(text: str) -> bool:
-    """The URL test for the machine alphabet: `file:`, user information, or a private host. No URL, not private."""
+    """The URL test: `file:`, user information, or a private host, as a browser reads it. No URL, not private."""
+    text = _UNSEEN.sub("", text.strip(_EDGES))
     found = _SCHEME.match(text)
     if found is None:
         return False
     scheme, rest = found[1].lower(), text[found.end() :]
     if scheme == "file":
-        if not rest.startswith("//"):
+        slashes = rest[:2].replace("\\", "/")
+        host = _SPECIAL_END.split(rest[2:], maxsplit=1)[0]
+        if slashes != "//" or not host or _DRIVE.fullmatch(host):
             return True
-        host = rest[2:].partition("/")[0]
-        if not host or re.fullmatch(r"[A-Za-z]:", host):
-            return True
-        if ":" in host or "@" in host:
-            return False
-        quad = _ipv4_number_host(host.lower())
-        return quad is not None and _valid_labels(quad)
+        return _special_host(host) is not None
     if scheme in _SPECIAL:
-        return _private_authority(rest.lstrip("/").partition("/")[0], special=True)
+        return _private_authority(_SPECIAL_END.split(rest.lstrip("/\\"), maxsplit=1)[0], special=True)
     if rest.startswith("//"):
-        return _private_authority(rest[2:].partition("/")[0], special=False)
+        return _private_authority(_OPAQUE_END.split(rest[2:], maxsplit=1)[0], special=False)
     return False

@@ -4,16 +4,13 @@ Run URLs are judged on the parser's spelling (spec action-ledger 6.5), projectio
 """
 
 import re
-import unicodedata
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
 
+from .hosts import domain_of
 from .refusals import LedgerRefusal
 from .text import bounded
 
 _HTTPS = re.compile(r"https:", re.IGNORECASE | re.ASCII)
-_FORBIDDEN_HOST = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^|]")
-_IGNORED = re.compile("[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _DOT, _DOTS = {".", "%2e"}, {"..", ".%2e", "%2e.", "%2e%2e"}
 _PATH_ESCAPE = re.compile(r"[\x00-\x20\x7f-\U0010ffff\"<>`{}^]")
 _RUN_PATH = re.compile(r"/[A-Za-z0-9_.\-]+/[A-Za-z0-9_.\-]+/actions/runs/[0-9]+")
@@ -35,30 +32,6 @@ class HttpsUrl:
     def origin(self) -> str:
         """`https://host[:port]`."""
         return f"https://{self.host}" + ("" if self.port is None else f":{self.port}")
-
-
-def _host(text: str) -> str | None:
-    if text.startswith("["):
-        from .hosts import short_ipv6
-
-        address = short_ipv6(text[1:-1]) if text.endswith("]") else None
-        return None if address is None else f"[{address}]"
-    try:
-        decoded = unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode()
-    except UnicodeDecodeError:
-        return None
-    mapped = unicodedata.normalize("NFKC", _IGNORED.sub("", unicodedata.normalize("NFKC", decoded).casefold()))
-    mapped = mapped.replace("\u3002", ".")
-    if not mapped or _FORBIDDEN_HOST.search(mapped):
-        return None
-    if mapped.isascii():
-        return mapped
-    try:
-        return ".".join(
-            label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in mapped.split(".")
-        )
-    except UnicodeError:
-        return None
 
 
 def _path(text: str) -> str:
@@ -101,7 +74,7 @@ def parse_https(text: str) -> HttpsUrl | None:
     if ":" in place[bracket + 1 :]:
         colon_at = place.index(":", bracket + 1)
         host_text, colon, port_text = place[:colon_at], ":", place[colon_at + 1 :]
-    host = _host(host_text)
+    host = domain_of(host_text)
     if host is None or (colon and port_text and not re.fullmatch("[0-9]+", port_text)):
         return None
     port = int(port_text[-400:]) if port_text else 443
