@@ -14,7 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -148,8 +148,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def run(tests: Iterable[str]) -> list[str]:
-    """Runs tests by their ids in a process of their own; returns those that did not pass, with their outcome."""
+def run(tests: Iterable[str], excused: Collection[str] = ()) -> list[str]:
+    """Runs tests by their ids in a process of their own; returns those that did not pass, with their outcome.
+
+    One of `excused` may be skipped: its row says what differs.
+    """
     wanted = sorted(set(tests))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -164,7 +167,8 @@ def run(tests: Iterable[str]) -> list[str]:
     wrong = []
     for test in wanted:
         found = [outcome for name, outcome in outcomes.items() if name == test or name.startswith(f"{test}[")]
-        if not found or any(outcome in {"failure", "error"} for outcome in found) or "passed" not in found:
+        good = {"passed", "skipped"} if test in excused else {"passed"}
+        if good.isdisjoint(found) or not {"failure", "error"}.isdisjoint(found):
             wrong.append(f"{test}: {', '.join(sorted(set(found))) or 'not run'}")
     return wrong
 
@@ -180,7 +184,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     if options.run:
-        wrong = run(identity for row in rows() for test in row.tests for identity in node_ids(test))
+        excused = {
+            identity for row in rows() if row.works == "partly" for test in row.tests for identity in node_ids(test)
+        }
+        wrong = run((identity for row in rows() for test in row.tests for identity in node_ids(test)), excused)
         print("\n".join(wrong) or "every test that is named passes")
         return 1 if wrong else 0
     PAGE.write_text(text, encoding="utf-8")

@@ -96,6 +96,10 @@ def _undisturbed_modules(folders: list[Path]) -> Iterator[None]:
         for name, module in before.items():
             if sys.modules.get(name) is not module:
                 sys.modules[name] = module
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if name not in before and file and any(Path(file).is_relative_to(folder) for folder in folders):
+                del sys.modules[name]  # vendored packages, which a reload keeps
         for root in list(finder.install().roots):
             if any(root.is_relative_to(folder) for folder in folders):
                 finder.uninstall(root)
