@@ -136,7 +136,7 @@ def apply(as_json: bool, **options: Any) -> None:
 
     async def work(database: Any, config: Any, declared: Any) -> list[str]:
         found = offline.Migrations.of(config, declared)
-        applied = []
+        applied: list[str] = []
         for name in await found.pending(database):
             try:
                 await found.apply(database, name)
