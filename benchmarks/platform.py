@@ -1,4 +1,4 @@
-"""A Worker as a stranger has one: requests, object calls, start, reload, memory of objects, beside the bare ASGI server.
+"""A Worker as a stranger has one: requests, object calls, start, reload, memory of objects, beside a bare server.
 
 python -m benchmarks platform
 """
