@@ -114,7 +114,7 @@ def build_event(given: Mapping[str, Any], *, recorded_at: str, generated_at: str
     }
     if given.get("learning") is not None:
         record["learning"] = learning_record(given["learning"])
-    if given.get("evidence") is not None and given["evidence"] != []:
+    if given.get("evidence") is not None and given["evidence"] not in ([], ()):
         record["evidence"] = evidence_records(given["evidence"])
     if given.get("attributes") is not None:
         record["attributes"] = attribute_records(given["attributes"])

@@ -112,14 +112,19 @@ def _ipv4_number_host(host: str) -> str | None:
 
 
 def _valid_labels(host: str) -> bool:
-    for label in host.split("."):
-        if label.startswith("xn--"):
-            try:
-                if label[4:].encode("ascii").decode("punycode").isascii():
-                    return False
-            except ValueError:
-                return False
-    return True
+    return all(_is_punycode(label[4:]) for label in host.split(".") if label.startswith("xn--"))
+
+
+def _is_punycode(text: str) -> bool:
+    """Whether a label after `xn--` stands for a text that needs it, in the form that it is looked up under."""
+    try:
+        decoded = text.encode("ascii").decode("punycode")
+        if decoded.isascii() or decoded.encode("punycode").decode() != text:
+            return False
+    except ValueError:
+        return False
+    folded = unicodedata.normalize("NFKC", decoded.casefold())
+    return folded == decoded and all(unicodedata.category(character)[0] in "LMNPS" for character in decoded)
 
 
 def domain_of(text: str) -> str | None:
@@ -137,6 +142,8 @@ def domain_of(text: str) -> str | None:
         return None
     if mapped.isascii():
         return mapped
+    if any(label.startswith("xn--") and not label.isascii() for label in mapped.split(".")):
+        return None
     try:
         return ".".join(
             label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in mapped.split(".")
@@ -155,11 +162,12 @@ def _private_authority(authority: str, *, special: bool) -> bool:
         return False
     if port and not (port.isascii() and port.isdigit() and int(port[-400:]) <= 65535):
         return False
-    host = _special_host(text) if special else _opaque_host(text)
+    host = special_host(text) if special else _opaque_host(text)
     return host is not None and (bool(name or password) or is_private_host(host))
 
 
-def _special_host(text: str) -> str | None:
+def special_host(text: str) -> str | None:
+    """`domain_of`, with IPv4 number forms as dotted quads; None for a host that no browser takes."""
     domain = domain_of(text)
     if domain is None or domain.startswith("["):
         return domain
@@ -185,7 +193,7 @@ def is_private_url(text: str) -> bool:
         host = _SPECIAL_END.split(rest[2:], maxsplit=1)[0]
         if slashes != "//" or not host or _DRIVE.fullmatch(host):
             return True
-        return _special_host(host) is not None
+        return special_host(host) is not None
     if scheme in _SPECIAL:
         return _private_authority(_SPECIAL_END.split(rest.lstrip("/\\"), maxsplit=1)[0], special=True)
     if rest.startswith("//"):

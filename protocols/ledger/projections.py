@@ -54,7 +54,10 @@ class ProjectionRequest:
 
 
 def _component(text: str) -> str:
-    return quote(text, safe="-_.!~*'()")
+    try:
+        return quote(text, safe="-_.!~*'()")
+    except UnicodeEncodeError:
+        raise LedgerRefusal("projection-credentials", "must be Unicode text", f"{PREFIX}SESSION_ID") from None
 
 
 def _base_url(text: str, where: str) -> HttpsUrl:

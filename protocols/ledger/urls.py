@@ -6,13 +6,13 @@ Run URLs are judged on the parser's spelling (spec action-ledger 6.5), projectio
 import re
 from dataclasses import dataclass
 
-from .hosts import domain_of
+from .hosts import special_host
 from .refusals import LedgerRefusal
 from .text import bounded
 
 _HTTPS = re.compile(r"https:", re.IGNORECASE | re.ASCII)
 _DOT, _DOTS = {".", "%2e"}, {"..", ".%2e", "%2e.", "%2e%2e"}
-_PATH_ESCAPE = re.compile(r"[\x00-\x20\x7f-\U0010ffff\"<>`{}^]")
+_PATH_ESCAPE = re.compile(r"[\x00-\x20\x7f-\U0010ffff\"<>`{}]")
 _RUN_PATH = re.compile(r"/[A-Za-z0-9_.\-]+/[A-Za-z0-9_.\-]+/actions/runs/[0-9]+")
 
 
@@ -74,7 +74,7 @@ def parse_https(text: str) -> HttpsUrl | None:
     if ":" in place[bracket + 1 :]:
         colon_at = place.index(":", bracket + 1)
         host_text, colon, port_text = place[:colon_at], ":", place[colon_at + 1 :]
-    host = domain_of(host_text)
+    host = special_host(host_text)
     if host is None or (colon and port_text and not re.fullmatch("[0-9]+", port_text)):
         return None
     port = int(port_text[-400:]) if port_text else 443

@@ -6,6 +6,7 @@ from moorage.protocols.ledger.confidential import is_confidential, is_confidenti
 from moorage.protocols.ledger.producers import ident
 from moorage.protocols.ledger.refusals import LedgerRefusal
 from moorage.protocols.ledger.text import machine_text
+from moorage.protocols.ledger.urls import parse_https
 
 A16, A36 = "a" * 16, "a" * 36
 
@@ -250,3 +251,30 @@ def test_a_name_that_is_not_utf_8_is_made_safe_too() -> None:
     """An environment variable of other bytes holds lone surrogates; they hash as the replacement character."""
     assert ident("job\udcff", 64) == ident("job\ud800", 64) == ident("job\ufffd", 64)
     assert ident("\udcffjob", 64).startswith("job-")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HTTPS:Host.EXAMPLE", ("https://host.example", "/")),
+        (r"https:\\h.example\a\..\b", ("https://h.example", "/b")),
+        ("https://h.example:0443/%2e%2E/%41/.", ("https://h.example", "/%41/")),
+        ("https://h.example:8443/a b/\u00e9", ("https://h.example:8443", "/a%20b/%C3%A9")),
+        ("https://0x7f.1/x", ("https://127.0.0.1", "/x")),
+        ("https://[0:0::1]/", ("https://[::1]", "/")),
+        ("https://\u65e5\u672c.example/^", ("https://xn--wgv71a.example", "/^")),
+        ("https://xn--wgv71a.example", ("https://xn--wgv71a.example", "/")),
+        ("https://xn--a.example", None),
+        ("https://xn--a\u65e5.example", None),
+        ("https://256.1.1.1.1", None),
+        ("https://1.2.3.08", None),
+        ("https://h.example:65536", None),
+        ("https://h.example:8x", None),
+        ("https://a%2fb", None),
+        ("https://", None),
+        ("http://h.example", None),
+    ],
+)
+def test_urls_as_a_browser_reads_them(text: str, expected: tuple[str, str] | None) -> None:
+    url = parse_https(text)
+    assert (None if url is None else (url.origin, url.path)) == expected
