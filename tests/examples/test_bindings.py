@@ -91,3 +91,14 @@ def test_services(moorage_worker: WorkerServer) -> None:
     assert moorage_worker.fetch("/bread", "POST").json() == {"left": 2, "note": None}
     assert moorage_worker.fetch("/bread", "POST").json() == {"left": 1, "note": "ordered more"}
     assert moorage_worker.fetch("/bread").json() == {"name": "bread", "left": 1}
+
+
+@example("queue/consumer", "queue/producer")
+async def test_a_queue_by_the_clock(moorage_runtime: WorkerRuntime) -> None:
+    orders = moorage_runtime.worker("orders").env.ORDERS
+    await orders.send({"number": 7, "parts": 0})
+    await moorage_runtime.advance(150)
+    assert await moorage_runtime.env.SHIPPED.get("order:7") is None
+    await moorage_runtime.advance(1_000)
+    found = await moorage_runtime.env.SHIPPED.get("order:7", "json")
+    assert found == {"failed": {"number": 7, "parts": 0}}

@@ -18,6 +18,7 @@ from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.values import Presentation
 from moorage.wrangler_compat.workers.js.errors import JsException
 from tests.support.names import stable
+from tests.support.serving import ServedProcess
 from tests.support.workers_in_process import host_of, lay
 
 
@@ -242,6 +243,47 @@ binding = "DB"
 database_id = "some-id"
 database_name = "notes"
 """
+
+
+async def test_several_statements_in_one_text_are_all_or_nothing(db: D1Database) -> None:
+    with pytest.raises(JsException, match="UNIQUE constraint failed"):
+        await db.prepare("INSERT INTO t (name) VALUES ('a'); INSERT INTO t (name) VALUES ('a')").run()
+    assert await db.prepare("SELECT count(*) AS n FROM t").first("n") == 0
+
+
+BOTH = """
+    from workers import Response, WorkerEntrypoint
+
+    class Default(WorkerEntrypoint):
+        async def fetch(self, request):
+            name = request.url.rpartition("/")[2]
+            await self.env.DB.exec("CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY)")
+            if request.method == "POST":
+                put = self.env.DB.prepare("INSERT INTO names VALUES (?)")
+                await self.env.DB.batch([put.bind(name), put.bind(name + "b")])
+                await self.env.KV.put(name, "value of " + name)
+            listed = await self.env.KV.list()
+            rows = await self.env.DB.prepare("SELECT name FROM names ORDER BY name").raw()
+            return Response.json([[key.name for key in listed["keys"]], [row[0] for row in rows]])
+"""
+
+
+def test_what_was_answered_survives_sigkill(tmp_path: Path) -> None:
+    folder = lay(tmp_path / "w", BOTH, WRANGLER + '[[kv_namespaces]]\nbinding = "KV"\n')
+    names: list[str] = []
+    for turn in range(2):
+        served = ServedProcess(folder, ready="/").wait()
+        try:
+            for number in range(3):
+                names.append(f"{turn}{number}")
+                assert httpx.post(f"{served.url}/{names[-1]}").status_code == 200
+        finally:
+            served.kill()
+    served = ServedProcess(folder, ready="/").wait()
+    try:
+        assert httpx.get(f"{served.url}/").json() == [names, sorted([*names, *(f"{name}b" for name in names)])]
+    finally:
+        served.stop()
 
 
 async def test_over_a_real_server_and_a_restart(tmp_path: Path) -> None:

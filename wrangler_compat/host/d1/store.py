@@ -24,6 +24,9 @@ class D1Store(DurableObject):
 
     def query(self, statements: list[Any]) -> list[dict[str, Any]]:
         """Runs `[text, values]` pairs in order, all or none of them. Raises SqlError."""
+        if len(statements) == 1 and len(split(statements[0][0])) == 1:
+            # One statement is all or nothing by itself, and one that only reads needs no transaction to be synced.
+            return [self._one(*statements[0])]
         results: list[dict[str, Any]] = self.ctx.storage.transactionSync(
             lambda: [self._one(*statement) for statement in statements]
         )

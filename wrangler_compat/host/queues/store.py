@@ -21,7 +21,8 @@ class QueueStore(DurableObject):
         self._sql.exec(
             "CREATE TABLE IF NOT EXISTS messages (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, "
             "body BLOB, content_type TEXT, timestamp INTEGER, due INTEGER, attempts INTEGER, taken INTEGER);"
-            "CREATE INDEX IF NOT EXISTS waiting ON messages (taken, due, number)"
+            "CREATE INDEX IF NOT EXISTS waiting ON messages (taken, due, number);"
+            "CREATE INDEX IF NOT EXISTS arrivals ON messages (timestamp)"
         )
 
     def add(self, messages: list[Any]) -> None:
@@ -43,7 +44,9 @@ class QueueStore(DurableObject):
 
     def state(self, enough: int, now: int) -> dict[str, int | None]:
         """How many messages are due (counted up to `enough`), since when the oldest is, and when the next one is."""
-        self._sql.exec("DELETE FROM messages WHERE taken = 0 AND timestamp <= ?", now - RETENTION)
+        expired = now - RETENTION
+        if self._sql.exec("SELECT 1 FROM messages WHERE timestamp <= ? LIMIT 1", expired).raw().toArray():
+            self._sql.exec("DELETE FROM messages WHERE taken = 0 AND timestamp <= ?", expired)
         due, since = next(
             self._sql.exec(
                 "SELECT count(*), min(due) FROM "
