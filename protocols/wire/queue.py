@@ -278,3 +278,9 @@ class InvalidCursor(WireError):
     """`cursor` must be the text that the last page ended with."""
 
     code, status = "invalid_cursor", 400
+
+
+class InvalidLane(WireError):
+    """`lane` must be `review` or `publication`."""
+
+    code, status = "invalid_lane", 400

@@ -147,8 +147,10 @@ async def test_an_acknowledgement_is_made_once() -> None:
     github.routes[f"POST {path}"] = post
     github.routes["POST /repos/acme/widgets/issues/comments/9001/reactions"] = httpx.Response(201, json={})
     host = github.host()
-    await host.acknowledge(version)
-    await host.acknowledge(version)
+    for _ in range(2):
+        for part in host.acknowledgements:
+            if not await host.is_acknowledged(version, part):
+                await host.acknowledge(version, part)
     assert len(comments) == 1
     assert str(version.decision.command_status_marker) in comments[0]
 

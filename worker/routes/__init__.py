@@ -39,6 +39,8 @@ from . import (
     intake,
     jobs,
     ledger,
+    mutations,
+    parked,
     publication,
     queue,
     records,
@@ -66,6 +68,8 @@ SUBJECTS: list[ModuleType] = [
     artifact_receipts,
     publication,
     dead_letters,
+    parked,
+    mutations,
     webhook,
 ]
 

@@ -12,6 +12,7 @@ from moorage.protocols.intake.versions import CommandIntake
 from moorage.protocols.queue.decisions import Decision
 
 Visibility = Literal["public", "private", "unknown"]
+Acknowledgement = Literal["reaction", "status_comment"]
 
 
 class CodeHostError(Exception):
@@ -96,5 +97,11 @@ class CodeHost(Protocol):
     async def dispatch(self, event_type: str, payload: dict[str, Any]) -> None:
         """Hands work out."""
 
-    async def acknowledge(self, intake: CommandIntake) -> None:
-        """Shows the author of a command that it was taken. Doing it again changes nothing: the marker finds it."""
+    acknowledgements: tuple[Acknowledgement, ...]
+    """What shows the author of a command that it was taken, in this order; empty where there is nobody to tell."""
+
+    async def is_acknowledged(self, intake: CommandIntake, part: Acknowledgement) -> bool:
+        """Whether the part is there already, or would change nothing if it were made again and is False for that."""
+
+    async def acknowledge(self, intake: CommandIntake, part: Acknowledgement) -> None:
+        """Makes the part: one write."""

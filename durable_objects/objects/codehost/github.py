@@ -20,7 +20,7 @@ from moorage.protocols.intake.versions import CommandIntake
 from moorage.protocols.queue.decisions import Decision
 from moorage.protocols.queue.times import parse_time
 
-from .contract import CodeHostError, Comment, Run, Target, Visibility
+from .contract import Acknowledgement, CodeHostError, Comment, Run, Target, Visibility
 
 DEFAULT_API_URL: Final = "https://api.github.com"
 API_VERSION: Final = "2022-11-28"
@@ -44,6 +44,8 @@ def _path(repository: str, *parts: str | int) -> str:
 
 class GitHubCodeHost:
     """One App on one API. `now` gives milliseconds; `repository` is where work is dispatched to."""
+
+    acknowledgements: tuple[Acknowledgement, ...] = ("reaction", "status_comment")
 
     def __init__(
         self,
@@ -135,19 +137,27 @@ class GitHubCodeHost:
         body = {"event_type": event_type, "client_payload": payload}
         await self._request("POST", self._repository, _path(self._repository, "dispatches"), body)
 
-    async def acknowledge(self, intake: CommandIntake) -> None:
-        """See the contract: a reaction on the command, and one status comment, found again by its marker."""
+    async def is_acknowledged(self, intake: CommandIntake, part: Acknowledgement) -> bool:
+        """See the contract: the status comment is found by its marker; a reaction made twice is one reaction."""
         decision = intake.decision
-        repository, marker = decision.target_repo, str(decision.command_status_marker)
-        comments = _path(repository, "issues", "comments", intake.source_comment_id, "reactions")
-        await self._request("POST", repository, comments, {"content": "eyes"})
-        if decision.status_comment_id is not None and isinstance(decision.status_comment_id, int):
-            return
-        if not await self._has_comment(repository, decision.item_number, marker, intake.source_comment_updated_at):
-            body = f"{marker}\nA new review was requested and is queued."
-            await self._request(
-                "POST", repository, _path(repository, "issues", decision.item_number, "comments"), {"body": body}
-            )
+        if part == "reaction":
+            return False
+        if isinstance(decision.status_comment_id, int):
+            return True
+        marker, since = str(decision.command_status_marker), intake.source_comment_updated_at
+        return await self._has_comment(decision.target_repo, decision.item_number, marker, since)
+
+    async def acknowledge(self, intake: CommandIntake, part: Acknowledgement) -> None:
+        """See the contract: a reaction on the command, and one status comment."""
+        decision = intake.decision
+        repository = decision.target_repo
+        if part == "reaction":
+            path = _path(repository, "issues", "comments", intake.source_comment_id, "reactions")
+            body = {"content": "eyes"}
+        else:
+            path = _path(repository, "issues", decision.item_number, "comments")
+            body = {"body": f"{decision.command_status_marker}\nA new review was requested and is queued."}
+        await self._request("POST", repository, path, body)
 
     async def _has_comment(self, repository: str, number: int, marker: str, since: str) -> bool:
         path = _path(repository, "issues", number, "comments")

@@ -18,7 +18,7 @@ import httpx
 from moorage.protocols.intake.versions import CommandIntake
 from moorage.protocols.queue.decisions import Decision
 
-from .contract import CodeHostError, Comment, Run, Target, Visibility
+from .contract import Acknowledgement, CodeHostError, Comment, Run, Target, Visibility
 
 TIMEOUT_SECONDS: Final = 15.0
 COMMAND_TIMEOUT_SECONDS: Final = 60.0
@@ -27,6 +27,8 @@ SIGNATURE: Final = "x-hub-signature-256"
 
 class TrustingCodeHost:
     """What the two below share: every question is answered as the signed request has it."""
+
+    acknowledgements: tuple[Acknowledgement, ...] = ()
 
     async def workflow_state(self, workflow: str) -> str:
         """Always active."""
@@ -49,7 +51,11 @@ class TrustingCodeHost:
         """Unknown: runs are ended by completion, by their caller's `terminal_runs`, or by silence."""
         return None
 
-    async def acknowledge(self, intake: CommandIntake) -> None:
+    async def is_acknowledged(self, intake: CommandIntake, part: Acknowledgement) -> bool:
+        """Nobody to tell."""
+        return True
+
+    async def acknowledge(self, intake: CommandIntake, part: Acknowledgement) -> None:
         """Nobody to tell."""
 
     async def dispatch(self, event_type: str, payload: dict[str, Any]) -> None:
@@ -120,6 +126,8 @@ class RecordingCodeHost(TrustingCodeHost):
     """For tests: keeps what was dispatched and acknowledged; `on_call` sees every call first and may raise or
     answer."""
 
+    acknowledgements: tuple[Acknowledgement, ...] = ("status_comment",)
+
     def __init__(self, on_call: Callable[[str, tuple[Any, ...]], Any] | None = None) -> None:
         self.dispatches: list[dict[str, Any]] = []
         self.acknowledged: list[str] = []
@@ -150,8 +158,11 @@ class RecordingCodeHost(TrustingCodeHost):
         self._seen("dispatch", event_type, payload)
         self.dispatches.append({"event_type": event_type, "client_payload": payload})
 
-    async def acknowledge(self, intake: CommandIntake) -> None:
-        """See the contract; a second time changes nothing."""
+    async def is_acknowledged(self, intake: CommandIntake, part: Acknowledgement) -> bool:
+        """See the contract."""
+        return intake.command_version_id in self.acknowledged
+
+    async def acknowledge(self, intake: CommandIntake, part: Acknowledgement) -> None:
+        """See the contract. Every call counts: whoever makes one twice is found out."""
         self._seen("acknowledge", intake)
-        if intake.command_version_id not in self.acknowledged:
-            self.acknowledged.append(intake.command_version_id)
+        self.acknowledged.append(intake.command_version_id)

@@ -7,6 +7,7 @@ that changes nothing.
 """
 
 import logging
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,13 +16,14 @@ from msgspec import UNSET
 from moorage.protocols.intake.admission import VISIBILITY_ATTEMPTS, Detail
 from moorage.protocols.intake.versions import InvalidIntake, parse_intake
 from moorage.protocols.queue.decisions import Decision
+from moorage.protocols.queue.receipts import acknowledgement_write
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.intake import InvalidCommandIntake
 
 from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHost, CodeHostError, Comment, Target
 from ..intake import IntakeRecord
-from .base import QueueBase
+from .mutations import MutationMethods
 
 logger = logging.getLogger(__name__)
 EFFECT_ATTEMPTS = 16
@@ -35,7 +37,7 @@ class Rejected(Exception):
         self.detail = detail
 
 
-class CommandMethods(QueueBase):
+class CommandMethods(MutationMethods):
     """`command-intake`, and the alarm's part of it."""
 
     @wire_method
@@ -137,7 +139,14 @@ class CommandMethods(QueueBase):
         self.transaction(write)
 
     async def _acknowledge(self, host: CodeHost, record: IntakeRecord) -> None:
-        await outgoing(lambda: host.acknowledge(record.intake))
+        """Every part that is not there yet, each between its receipts; then the version is complete."""
+        intake = record.intake
+        for part in host.acknowledgements:
+            write = acknowledgement_write(intake, part)
+            if self.mutation_events.was_accepted(write.digest):
+                continue
+            if not await outgoing(partial(host.is_acknowledged, intake, part)):
+                await self.write_outside(write, partial(host.acknowledge, intake, part))
         self.command_intakes.finish(record.intake.command_version_id, "completed", self.now(), None)
 
 

@@ -6,16 +6,17 @@ its place.
 """
 
 import logging
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from moorage.protocols.javascript import iso_time
 from moorage.protocols.queue import dispatch as rules
+from moorage.protocols.queue.receipts import departure_write
 
-from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHostError
-from .base import QueueBase
+from .mutations import MutationMethods
 
 logger = logging.getLogger(__name__)
 EVENT_TYPE: Final = "clawsweeper_publication_batch"
@@ -30,7 +31,7 @@ class Departure(msgspec.Struct, frozen=True, rename="camel"):
     last_at: int | None = None
 
 
-class DepartureMethods(QueueBase):
+class DepartureMethods(MutationMethods):
     """Starts runs for batches, and takes note of their claims."""
 
     def _departure(self) -> Departure:
@@ -85,7 +86,8 @@ class DepartureMethods(QueueBase):
                 "max_items": self.settings.batch_size,
             }
             try:
-                await outgoing(lambda payload=payload: host.dispatch(EVENT_TYPE, payload))  # type: ignore[misc]
+                write = departure_write(self.settings.repository, dispatch_id, EVENT_TYPE)
+                await self.write_outside(write, partial(host.dispatch, EVENT_TYPE, payload))
             except CodeHostError as error:
                 self._departure_failed(dispatch_id, error)
                 return

@@ -12,15 +12,16 @@ from functools import partial
 
 from moorage.protocols.queue import dispatch as rules
 from moorage.protocols.queue.items import DispatchFailure, QueueItem
+from moorage.protocols.queue.receipts import dispatch_write
 
 from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHost, CodeHostError, Target
-from .base import QueueBase
+from .mutations import MutationMethods
 
 logger = logging.getLogger(__name__)
 
 
-class DispatchMethods(QueueBase):
+class DispatchMethods(MutationMethods):
     """Passes of the dispatcher."""
 
     async def run_pass(self) -> None:
@@ -139,7 +140,8 @@ class DispatchMethods(QueueBase):
     async def _dispatch(self, host: CodeHost, leased: QueueItem) -> bool:
         """Hands one leased item out; False when nothing more can be handed out now."""
         try:
-            await outgoing(lambda: host.dispatch(rules.EVENT_TYPE, rules.payload(leased)))
+            write = dispatch_write(leased, rules.EVENT_TYPE)
+            await self.write_outside(write, lambda: host.dispatch(rules.EVENT_TYPE, rules.payload(leased)))
         except CodeHostError as error:
             self._dispatch_failed(leased, error)
             return self.dispatcher().holds_until(self.now()) is None

@@ -37,7 +37,7 @@ QUERIES: Final = {
     "next_due": "SELECT due_at FROM exact_review_queue_items WHERE lane = ? AND state = ? AND due_at > ?"
     " ORDER BY due_at LIMIT 1",
     "parked": "SELECT item_json FROM exact_review_queue_items WHERE lane = ? AND state = 'parked'"
-    " ORDER BY created_at, item_key LIMIT ?",
+    " AND (created_at, item_key) > (?, ?) ORDER BY created_at, item_key LIMIT ?",
     "oldest": "SELECT item_key, created_at FROM exact_review_queue_items WHERE lane = ? AND state = ?"
     " ORDER BY created_at, item_key LIMIT 1",
     "publications": "SELECT item_json FROM exact_review_queue_items WHERE lane = 'publication' AND item_key > ?"
@@ -102,9 +102,9 @@ class QueueItems:
         """Items whose time has come, in the order of their times."""
         return self._find("due", lane, state, now, limit)
 
-    def parked(self, lane: str, limit: int) -> list[QueueItem]:
-        """Parked items, oldest first."""
-        return self._find("parked", lane, limit)
+    def parked(self, lane: str, limit: int, after: tuple[int, str] = (-1, "")) -> list[QueueItem]:
+        """Parked items, oldest first; those after (creation in ms, key)."""
+        return self._find("parked", lane, *after, limit)
 
     def publications(self, after: str, limit: int) -> list[QueueItem]:
         """Publications whose key is after `after`, by key."""

@@ -14,6 +14,7 @@ from .direct import DirectPublications
 from .dispatching import DispatchMethods
 from .gate import GateMethods
 from .leases import LeaseMethods
+from .parked import ParkedMethods
 from .publications import PublicationMethods
 from .stats import StatsMethods
 from .terminal import TerminalMethods
@@ -34,6 +35,7 @@ class ReviewQueueMethods(
     TerminalMethods,
     GateMethods,
     DepartureMethods,
+    ParkedMethods,
 ):
     """Every method of the queue that a route calls, and the alarm."""
 
@@ -44,6 +46,8 @@ class ReviewQueueMethods(
         self.direct = DirectPublications(ctx.storage)
         self.batches = Batches(ctx.storage)
         self.authority = SourceAuthority(ctx.storage)
+        self.open_mutations()
+        self.open_parked()
         self._next_pruning = 0
 
     def next_wake(self) -> int | None:
@@ -105,3 +109,5 @@ class ReviewQueueMethods(
         self.direct.prune(now)
         self.batches.prune(now)
         self.authority.prune(now)
+        self.mutation_events.prune(now)
+        self.parked_actions.prune(now)
