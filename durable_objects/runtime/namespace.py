@@ -255,7 +255,10 @@ class DurableObjectNamespace:
 
     async def call_alarm(self, target: Any, info: Any) -> None:
         """Calls `alarm(self, info)`, or `alarm(self)` where the class declares it so."""
-        value = self.runtime.call_relaxed(target.alarm, info)
+        handler = getattr(target, "alarm", None)
+        if not callable(handler):
+            raise DurableObjectError(f"{type(target).__name__} has no alarm() handler, but its alarm is due")
+        value = self.runtime.call_relaxed(handler, info)
         if inspect.isawaitable(value):
             await value
 

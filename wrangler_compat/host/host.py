@@ -210,6 +210,8 @@ class Host:
             namespace.env = env
             namespace.context = worker.base_context
             namespace.drive = switching.wrap
+            # The platform's wrapper of a Python class answers to every name, so it never misses the handler.
+            namespace.has_alarm = True
             if PLAIN_VALUES not in worker.config.compatibility_flags:
                 namespace.present = to_platform
         started = getattr(worker.module, STARTED, None)

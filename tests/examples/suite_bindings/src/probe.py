@@ -79,6 +79,7 @@ class Other(DurableObject):
 
     async def set_alarm(self):
         await self.ctx.storage.setAlarm(2_000_000_000_000)
+        return await self.ctx.storage.getAlarm()
 
     async def ask(self, name):
         return await self.env.PROBES.getByName(name).echo("asked by another")

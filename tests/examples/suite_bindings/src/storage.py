@@ -171,7 +171,8 @@ async def _rang(probe):
 
 
 async def check_an_alarm_without_a_handler(env):
-    await refused_later(Exception, env.OTHERS.getByName("no alarm").set_alarm(), "alarm() handler")
+    """Taken, as the platform takes it of a Python class; when it is due, its failure is logged."""
+    assert await env.OTHERS.getByName("no alarm").set_alarm() == 2_000_000_000_000
 
 
 async def _synchronous_keys(probe):
