@@ -3,14 +3,10 @@
 import json
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
-
 from moorage.protocols.jobs.routes import VERB_AUTH
-from moorage.worker import openapi
 
 from ..support.jobs_plane import JobsPlane
+from ..support.openapi import Contract
 from ..support.plane import OPERATOR_SECRET, WEBHOOK_SECRET
 from .test_jobs import CLEAN, fill, install_body, target
 
@@ -22,26 +18,18 @@ class Driven:
 
     def __init__(self, plane: JobsPlane) -> None:
         self._plane = plane
-        self._document = openapi.document()
-        self._registry = Registry().with_resource("urn:api", DRAFT202012.create_resource(self._document))
+        self._contract = Contract()
         self.answered: set[tuple[str, bool]] = set()
 
     async def __call__(self, verb: str, body: Any, *, refused: bool = False) -> Any:
-        operation = self._document["paths"][f"/internal/jobs/{{queue}}/{verb}"]["post"]
+        path = f"/internal/jobs/{{queue}}/{verb}"
         if not refused:
-            self._check(operation["requestBody"]["content"]["application/json"]["schema"], body, f"{verb} body")
+            self._contract.check_body(path, body)
         status, answer = await self._plane.verb(verb, body, secret=SECRETS[VERB_AUTH[verb]])
         assert (status == 200) != refused, (verb, status, answer)
-        schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
-        self._check(schema, answer, f"{verb} {status}")
+        self._contract.check_answer(path, status, answer)
         self.answered.add((verb, refused))
         return answer
-
-    def _check(self, schema: Any, value: Any, what: str) -> None:
-        # references are relative to the document
-        text = json.dumps(schema).replace('"#/components', '"urn:api#/components')
-        errors = list(Draft202012Validator(json.loads(text), registry=self._registry).iter_errors(value))
-        assert errors == [], (what, value)
 
 
 async def test_every_route() -> None:
