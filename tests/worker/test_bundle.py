@@ -52,6 +52,7 @@ def test_entry_exports_the_bound_classes() -> None:
 APPLIED = [
     {"tag": "v1", "new_sqlite_classes": ["ExactReviewQueue", "GithubEtagCache", "JobQueue", "SweepState"]},
     {"tag": "v2", "new_sqlite_classes": ["SessionCommits"]},
+    {"tag": "v3", "new_sqlite_classes": ["LedgerIndex"]},
 ]
 """Migrations that somebody may have applied: they stay as they are, and what is new comes after them."""
 
