@@ -21,7 +21,7 @@ from moorage.wrangler_compat.host.queues.rules import ConsumerSettings, Decision
 from moorage.wrangler_compat.host.values import BindingError, Presentation
 from moorage.wrangler_compat.workers.js.dates import Date
 from tests.support.serving import ServedProcess
-from tests.support.workers_in_process import host_of, lay
+from tests.support.workers_in_process import ask, host_of, lay
 
 
 class Bench:
@@ -551,3 +551,28 @@ async def test_a_handler_that_exits_ends_its_batch_alone(tmp_path: Path, caplog:
     assert [await asyncio.wait_for(got.get(), 10) for _ in range(2)] == [1, 2]
     await host.close()
     assert "SystemExit: 3" in caplog.text
+
+
+async def test_a_program_of_2024(tmp_path: Path) -> None:
+    """Module-level handlers, and bodies that are clones and not JSON."""
+    entry = """
+        import asyncio
+        from js import Response
+        got = asyncio.Queue()
+
+        async def on_fetch(request, env):
+            await env.Q.send({"set": {1, 2}})
+            return Response.new("sent")
+
+        async def on_queue(batch, env, ctx):
+            got.put_nowait((env.NAME, batch.messages[0].body["set"]))
+    """
+    queues = CONSUMES.replace("[vars]", '[[queues.producers]]\nbinding = "Q"\nqueue = "work"\n[vars]')
+    folder = lay(tmp_path / "w", entry, queues)
+    config = folder / "wrangler.toml"
+    config.write_text(config.read_text().replace("2026-07-01", "2024-03-01"))
+    host = host_of(tmp_path / "state", folder)
+    await host.start()
+    assert await (await ask(host, "/")).text() == "sent"
+    assert await asyncio.wait_for(host.workers[0].module.got.get(), 10) == ("consumer", {1, 2})
+    await host.close()

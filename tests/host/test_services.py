@@ -88,6 +88,10 @@ BACK = """
         def same(self, value):
             return value
 
+        @property
+        def label(self):
+            return {"of": self.env.NAME}
+
         async def change(self, value):
             value["changed"] = True
             return value
@@ -190,6 +194,7 @@ async def test_arguments(env: Any) -> None:
     assert await env.SVC.describe("x", extra={"n": 1}) == {
         "text": "x", "name": "back", "module": "back", "extra": {"n": 1}
     }  # fmt: skip
+    assert await env.SVC.label == {"of": "back"}
     given = {"a": 1}
     assert (await env.SVC.change(given)).changed is True
     assert given == {"a": 1}
