@@ -10,6 +10,7 @@ import datetime
 import math
 import re
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -176,9 +177,9 @@ class _Graph:
             case dict():
                 if all(type(key) is str and _encodable(key) for key in value):
                     return "d", {key: self.item(item) for key, item in value.items()}
-                return "m", [[self.item(key), self.item(item)] for key, item in value.items()]
+                return "m", [[self.item(_key(key)), self.item(item)] for key, item in value.items()]
             case set() | frozenset():
-                return "s", [self.item(item) for item in value]
+                return "s", [self.item(_key(item)) for item in value]
             case bytearray() | memoryview() | bytes():
                 return "v", bytes(value)
             case datetime.datetime():
@@ -196,6 +197,18 @@ class _Graph:
                 return "h", [list(pair) for pair in value]
             case _:
                 return "d", {key: self.item(item) for key, item in _attributes(value).items()}
+
+
+# What is as hashable when it comes back as it was when it went in.
+_KEYS: Final = (str, int, float, bytes, memoryview, NoneType, datetime.datetime, re.Pattern, BaseException, Undefined)
+
+
+def _key(value: Any) -> Any:
+    """Returns `value`, a key of a dict or a member of a set, or raises DataCloneError: it could not be read back."""
+    if isinstance(value, _KEYS):
+        return value
+    kind = type(value).__name__
+    raise DataCloneError(f"a {kind} can be neither a key of a dict nor a member of a set: what comes back is mutable")
 
 
 def _encodable(text: str) -> bool:
@@ -348,7 +361,7 @@ def _copy(value: Any, memo: dict[int, Any], foreign: Callable[[Any], Any] | None
         made = {}
         memo[key] = made
         for name, item in value.items():
-            made[name if type(name) is str else _copy(name, memo, foreign)] = (
+            made[name if type(name) is str else _copy(_key(name), memo, foreign)] = (
                 item if type(item) in _SCALARS else _copy(item, memo, foreign)
             )
         return made
@@ -365,7 +378,7 @@ def _copy_other(value: Any, memo: dict[int, Any], foreign: Callable[[Any], Any] 
         case set() | frozenset():
             made = set()
             memo[id(value)] = made
-            made.update(_copy(item, memo, foreign) for item in value)
+            made.update(_copy(_key(item), memo, foreign) for item in value)
             return made
         case bytearray() | memoryview():
             return bytes(value)

@@ -312,3 +312,28 @@ async def test_a_transaction_that_sqlite_undid_is_kept_by_no_half(on_disk: Make,
         await soon(getattr(undone.getByName("a"), method)())
     assert await soon(undone.getByName("a").found()) == [[], None]
     assert await soon(undone.getByName("a").works()) == [{"a": 7}]
+
+
+@pytest.mark.parametrize("value", [{(1, 2): 3}, {(1, 2)}, {frozenset({1}): 2}, [{"a": {frozenset()}}]], ids=repr)
+async def test_what_could_not_be_read_back_is_not_stored(in_memory: Make, value: Any) -> None:
+    """A tuple comes back as a list: as a key, or in a set, it would make the stored value unreadable for ever."""
+
+    class Keeper(DurableObject):
+        async def keep(self, place: str) -> Any:
+            if place == "kv":
+                self.ctx.storage.kv.put("bad", value)
+            elif place == "put":
+                await self.ctx.storage.put("bad", value)
+            return value
+
+        async def everything(self) -> Any:
+            return await self.ctx.storage.list()
+
+    runtime = await in_memory({"Keeper": Keeper})
+    keeper = runtime.namespaces["w-Keeper"].getByName("a")
+    for place in ("kv", "put", "answer"):
+        with pytest.raises(Exception, match="neither a key of a dict nor a member of a set"):
+            await keeper.keep(place)
+    with pytest.raises(Exception, match="neither a key of a dict nor a member of a set"):
+        await keeper.keep(value)
+    assert await keeper.everything() == {}

@@ -174,22 +174,24 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # trailers of a chunked body come here too: they are no part of the head, and nobody reads them
-        if not self._in_head:
-            return
-        super().on_header(name, value)
-        if len(self.headers) > MAX_FIELDS:
-            self._stop(self._too_large())
+        if self._in_head:
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._disarm()
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self._max_head:
+        size, hosts = len(self.url), 0
+        for name, value in self.headers:
+            size += len(name) + len(value) + 4
+            hosts += name == b"host"
+        if size > self._max_head or len(self.headers) > MAX_FIELDS:
             self._stop(self._too_large())
         version = self.parser.get_http_version()
         if version not in VERSIONS:
             self._stop(Refusal(505, "http_version_not_supported", "HTTP/1.1 and HTTP/1.0 are spoken here"))
-        hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and version == "1.1"):
             self._stop(Refusal(400, "bad_request", f"a request has one Host field, this one has {hosts}"))
         super().on_headers_complete()
