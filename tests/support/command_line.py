@@ -1,9 +1,9 @@
 """The command line against a state plane in this process."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -14,9 +14,12 @@ from moorage.clients.http import Http
 
 from .http import PlaneTransport, Script
 from .ledger_plane import LedgerPlane
-from .plane import START_MS, WEBHOOK_SECRET, Plane
+from .plane import OPERATOR_SECRET, WEBHOOK_SECRET, Plane
 
 ENVIRONMENT = {"MOORAGE_URL": "http://127.0.0.1:8787", "CLAWSWEEPER_WEBHOOK_SECRET": WEBHOOK_SECRET}
+
+OPERATOR = {**ENVIRONMENT, "EXACT_REVIEW_OPERATOR_SECRET": OPERATOR_SECRET}
+T = TypeVar("T")
 
 
 class _Across(PlaneTransport):
@@ -41,8 +44,16 @@ class Served:
 
     def client(self, **options: Any) -> Http:
         """A synchronous client of it."""
-        options.setdefault("now", lambda: START_MS / 1000 + 5)
+        options.setdefault("now", self.now)
         return Http(ENVIRONMENT["MOORAGE_URL"], WEBHOOK_SECRET, transport=_Across(self.plane, self._host), **options)
+
+    def now(self) -> float:
+        """The clients' clock: five seconds ahead of the plane's."""
+        return self.plane.clock.now() / 1000 + 5
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine of the plane's, run on its loop."""
+        return self._host.loop.run(work)
 
     def transport(self) -> httpx.AsyncBaseTransport:
         """A transport for one more client."""
@@ -54,16 +65,16 @@ class Served:
 
 
 @contextmanager
-def served_plane(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """Starts a plane on a loop of its own, and lets every client that a command opens talk to it."""
+def served_plane(monkeypatch: pytest.MonkeyPatch, plane: Plane | None = None) -> Iterator[Served]:
+    """Starts a plane (`plane`, or a new one) on a loop of its own; every client that a command opens talks to it."""
     host = Http("http://127.0.0.1:1", "unused", transport=Script([]))
-    plane = LedgerPlane()
+    plane = plane or LedgerPlane()
     host.loop.run(plane.__aenter__())
     served = Served(plane, host)
     real = connection.open_http
 
     def opened(url: str | None, signature_version: int = 2, **more: Any) -> Http:
-        more.setdefault("now", lambda: START_MS / 1000 + 5)
+        more.setdefault("now", served.now)
         return real(url, signature_version, transport=served.transport(), **more)
 
     monkeypatch.setattr(connection, "open_http", opened)
