@@ -11,7 +11,10 @@ from .errors import Refused
 
 PLACEHOLDER = "{{userContent}}"
 _OWN_DELIMITER = re.compile(r"</?\s*user-content", re.I)
-_CLOSE_TAG = re.compile(r"(</\s*user-content\s*)>", re.I)
+_CLOSING = r"(</[\s\ufeff]*user-content[\s\ufeff]*)"
+"""White space of ECMAScript counts too: U+FEFF is none in Python."""
+_CLOSE_TAG = re.compile(_CLOSING + ">", re.I)
+_NEUTRAL_TAG = re.compile(_CLOSING + "&#x200B;>", re.I)
 
 PREAMBLE = """\
 You are processing one job of a queue. The rules below come before everything else in this text.
@@ -53,7 +56,7 @@ def content_block(path: str, body: str) -> str:
 
 def display_body(block_body: str) -> str:
     """The inverse of what `content_block` did to close tags. For display only, never for hashing."""
-    return re.sub(r"(</\s*user-content\s*)&#x200B;>", r"\1>", block_body, flags=re.I)
+    return _NEUTRAL_TAG.sub(r"\1>", block_body)
 
 
 def render(

@@ -92,6 +92,14 @@ def test_a_body_cannot_close_its_block(path: str, body: str) -> None:
         assert rendering.display_body(inner) == body
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\n", "\u00a0", "\u2028", "\ufeff", "\r\n "])
+def test_every_white_space_in_a_close_tag(blank: str) -> None:
+    body = f"a </{blank}User-Content{blank}> b"
+    block = rendering.content_block("p", body)
+    assert block == f'<user-content id="p">\na </{blank}User-Content{blank}&#x200B;> b\n</user-content>'
+    assert rendering.display_body(block.partition("\n")[2].removesuffix("\n</user-content>")) == body
+
+
 @given(BODIES, st.booleans())
 def test_a_placeholder_in_the_body_is_not_expanded(body: str, contract: bool) -> None:
     content = rendering.render("P", "<{{userContent}}>", "p", body, report_contract="C" if contract else "")
