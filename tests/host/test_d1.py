@@ -19,7 +19,7 @@ from moorage.wrangler_compat.host.values import Presentation
 from moorage.wrangler_compat.workers.js.errors import JsException
 from tests.support.names import stable
 from tests.support.serving import ServedProcess
-from tests.support.workers_in_process import host_of, lay
+from tests.support.workers_in_process import ask, host_of, lay
 
 
 @pytest.fixture
@@ -296,3 +296,30 @@ async def test_over_a_real_server_and_a_restart(tmp_path: Path) -> None:
                 assert (await client.post("/", content="first")).text == "stored"
             assert (await client.get("/")).json() == ["first"]
         await serving.stop()
+
+
+SYNCHRONOUS = """
+    from pyodide.ffi import run_sync
+    from workers import Response, WorkerEntrypoint, wsgi
+
+    def app(environ, start_response):
+        db = environ["workers.env"].DB
+        run_sync(db.exec("CREATE TABLE IF NOT EXISTS hits (path TEXT)"))
+        run_sync(db.prepare("INSERT INTO hits VALUES (?)").bind(environ["PATH_INFO"]).run())
+        rows = run_sync(db.prepare("SELECT path FROM hits").raw()).to_py()
+        found = run_sync(db.prepare("SELECT count(*) AS n FROM hits").all())
+        start_response("200 OK", [("content-type", "text/plain")])
+        return [f"{rows} {found.results.to_py()} {found.meta.rows_read}".encode()]
+
+    class Default(WorkerEntrypoint):
+        async def fetch(self, request):
+            return await wsgi.fetch(app, request, self.env)
+"""
+
+
+async def test_synchronous_code_waits_for_statements(tmp_path: Path) -> None:
+    host = host_of(tmp_path / "state", lay(tmp_path / "w", SYNCHRONOUS, WRANGLER))
+    await host.start()
+    await ask(host, "/a")
+    assert await (await ask(host, "/b")).text() == "[['/a'], ['/b']] [{'n': 2}] 1"
+    await host.close()
