@@ -236,6 +236,28 @@ async def test_the_largest_value(space: Space) -> None:
     assert bytes(await space.kv.get("k", "arrayBuffer")) == value
 
 
+async def test_a_stream_is_read_no_further_than_the_limit(space: Space) -> None:
+    asked = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal asked
+        while True:
+            asked += 1
+            yield bytes(1024 * 1024)
+
+    with pytest.raises(JsException, match=r"KV PUT failed: 413 Value length of 26214401 exceeds limit of 26214400\."):
+        await space.kv.put("k", endless())
+    assert asked == 26
+
+
+async def test_many_large_values(space: Space) -> None:
+    for name in "abc":
+        await space.kv.put(name, bytes(12 * 1024 * 1024))
+    assert len((await space.kv.get(["a", "b"]))["b"]) == 12 * 1024 * 1024
+    with pytest.raises(JsException, match="KV GET_BULK failed: 413 Total size of request exceeds the limit of 25MB"):
+        await space.kv.get(["a", "b", "c"])
+
+
 async def test_a_value_that_is_no_json(space: Space) -> None:
     await space.kv.put("k", "{")
     with pytest.raises(JsException, match="SyntaxError"):

@@ -58,16 +58,28 @@ def is_buffer(value: Any) -> bool:
     return isinstance(value, bytes | bytearray | memoryview | JsBuffer)
 
 
-async def body_bytes(value: Any) -> bytes | None:
-    """The bytes of text, a buffer, a Blob or a stream; None for anything else."""
+async def body_bytes(value: Any, most: int) -> bytes | None:
+    """The bytes of text, a buffer, a Blob or a stream; None for anything else.
+
+    A stream is not read beyond `most` bytes: of a longer one that many and one more come back.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "replace")
     if is_buffer(value):
         return buffer_bytes(value)
     if isinstance(value, Blob):
         return bytes(await value.bytes())
-    if isinstance(value, ReadableStream):
-        return await value.read_all()
     if isinstance(value, AsyncIterable):
-        return await ReadableStream(value).read_all()
+        return await _gathered(value if isinstance(value, ReadableStream) else ReadableStream(value), most)
     return None
+
+
+async def _gathered(stream: ReadableStream, most: int) -> bytes:
+    stream.lock()
+    gathered = bytearray()
+    while (chunk := await stream.next_chunk()) is not None:
+        gathered += chunk
+        if len(gathered) > most:
+            await stream.cancel()
+            return bytes(gathered[: most + 1])
+    return bytes(gathered)

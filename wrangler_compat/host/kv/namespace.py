@@ -62,7 +62,7 @@ class KvNamespace(Binding):
         kind = rules.check_type(given.get("type"), many=many)
         rules.check_cache_ttl(given.get("cacheTtl"), operation)
         rows = await self._store.read(keys, self._seconds())
-        if many and sum(len(row[0]) for row in rows if row is not None) > rules.MAX_VALUE:
+        if rows is None:
             raise rules.failed(operation, 413, "Total size of request exceeds the limit of 25MB")
         found = {name: None if row is None else self._shown(row, kind) for name, row in zip(keys, rows, strict=True)}
         return found if many else found[keys[0]]
@@ -90,7 +90,7 @@ class KvNamespace(Binding):
         now = self._seconds()
         expiration = rules.expiration_of(given, now)
         metadata = rules.metadata_text(given.get("metadata"))
-        data = await body_bytes(value)
+        data = await body_bytes(value, rules.MAX_VALUE)
         if data is None:
             raise TypeError(_NO_VALUE)
         rules.check_value(len(data))

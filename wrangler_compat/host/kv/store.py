@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from moorage.durable_objects.runtime.base import DurableObject
 
-from .rules import after_prefix
+from .rules import MAX_VALUE, after_prefix
 
 NAMESPACE: Final = "~kv"
 """Folder of the namespaces' files; no Worker's name has that character."""
@@ -39,9 +39,19 @@ class KvStore(DurableObject):
         gone = run("SELECT key FROM entries WHERE expiration <= ? LIMIT ?", now, EXPIRED_AT_ONCE).raw().toArray()
         self.remove([row[0] for row in gone])
 
-    def read(self, keys: list[str], now: int) -> list[list[Any] | None]:
-        """For each key its value and its metadata as JSON text, or None when there is no such key."""
-        return [self._one(key, now) for key in keys]
+    def read(self, keys: list[str], now: int) -> list[list[Any] | None] | None:
+        """For each key its value and its metadata as JSON text, or None when there is no such key.
+
+        None altogether when the values are beyond 25 MiB together, which no single one can be.
+        """
+        found, size = [], 0
+        for key in keys:
+            entry = self._one(key, now)
+            size += 0 if entry is None else len(entry[0])
+            if size > MAX_VALUE:
+                return None
+            found.append(entry)
+        return found
 
     def _one(self, key: str, now: int) -> list[Any] | None:
         found = self._sql.exec(
