@@ -81,7 +81,8 @@ class RemoteQueue:
     ) -> dict[str, Any]:
         """Claims, waiting on the server: each request is held until a job is there, and then asked again.
 
-        Once the server has answered, a lost connection is waited out, `interval` seconds (2) at a time.
+        Once the server has answered, a lost connection is waited out, `interval` seconds (2) at a time, until
+        `timeout` has passed.
         """
         deadline = None if timeout is None else self._monotonic() + timeout
         reached = False
@@ -93,7 +94,11 @@ class RemoteQueue:
             except (TransportError, Unavailable):
                 if not reached:
                     raise
-                self._sleep(interval or DEFAULT_CLAIM_WAIT_SECONDS)
+                pause = float(interval or DEFAULT_CLAIM_WAIT_SECONDS)
+                left = None if deadline is None else deadline - self._monotonic()
+                if left is not None and left <= 0:
+                    return {"job": None}
+                self._sleep(pause if left is None else min(pause, left))
                 continue
             reached = True
             if answer["job"] is not None or (left is not None and left <= wait):

@@ -297,6 +297,22 @@ def test_claims_are_never_sent_twice_and_waits_are_repeated() -> None:
     client.close()
 
 
+def test_a_wait_ends_in_time_though_the_server_has_gone() -> None:
+    answers = [httpx.Response(200, json={"job": None})]
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if answers:
+            return answers.pop()
+        raise httpx.ConnectError("refused")
+
+    client = transport(handler)
+    waited: list[float] = []
+    queue = RemoteQueue(client, monotonic=lambda: sum(waited), sleep=waited.append)
+    assert queue.claim_wait(interval=4, timeout=70) == {"job": None}
+    assert sum(waited) == 70
+    client.close()
+
+
 def test_a_first_failure_of_a_wait_is_told() -> None:
     client = transport(lambda request: httpx.Response(503, json={"error": "internal_error"}))
     with pytest.raises(Exception, match="internal_error"):
