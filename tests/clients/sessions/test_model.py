@@ -171,13 +171,13 @@ def test_a_run_without_faults_ends_up_to_date(steps: list[Step]) -> None:
 
 def test_the_model_notices_outdated_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself can fail: without the staleness of dependents a result is outdated."""
-    from moorage.clients.sessions import runner
+    from moorage.protocols.sessions import lifecycle
 
     life = Life(tmp_path)
     life.runner({}).run()
     life.versions["a"] += 1
     with monkeypatch.context() as patch:
-        patch.setattr(runner.rules, "invalidate", lambda manifest, stages: manifest)
+        patch.setattr(lifecycle, "invalidate", lambda manifest, stages: manifest)
         life.runner({}).run()
     assert (tmp_path / "a").read_text() == life.expected("a")
     assert (tmp_path / "e").read_text() != life.expected("e")
