@@ -79,7 +79,7 @@ async def _object(jobs: int) -> float:
 
     class Filled(JobQueue):
         async def fill(self, count: int) -> None:
-            self._storage.transact(bulk(count))
+            self._storage.store(bulk(count))
 
     with tempfile.TemporaryDirectory() as folder:
         runtime = Runtime(folder)
