@@ -16,6 +16,7 @@ MEMBERS: Final = (
     "key", "version", "size", "etag", "httpEtag", "uploaded", "httpMetadata", "customMetadata", "range",
     "checksums", "storageClass", "ssecKeyMd5",
 )  # fmt: skip
+PAGE_MEMBERS: Final = ("objects", "delimitedPrefixes", "truncated", "cursor")
 
 
 class Checksums:
@@ -46,7 +47,32 @@ class Checksums:
         return f"Checksums({self._hex})"
 
 
-class R2Object:
+class _Members:
+    """Members by name, as a dictionary has them; older and newer programs read results in both ways."""
+
+    def keys(self) -> Iterator[str]:
+        """The names that `obj[name]` takes."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Any:
+        raise NotImplementedError
+
+    def __contains__(self, name: object) -> bool:
+        return name in set(self.keys())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The member, or `default` where there is none of that name."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Pairs of name and member."""
+        return ((name, self[name]) for name in self.keys())
+
+
+class R2Object(_Members):
     """An object's metadata. Members are attributes and, equally, keys: `obj.etag`, `obj["etag"]`.
 
     `uploaded` is an aware UTC datetime, `size` bytes of the whole object, `range` what a `get` or `head` covers (None
@@ -204,7 +230,7 @@ class R2ObjectBody(R2Object):
         return iter((*MEMBERS, "body", "bodyUsed"))
 
 
-class R2Objects:
+class R2Objects(_Members):
     """One page of a listing. `cursor` is None unless `truncated`."""
 
     def __init__(self, objects: list[R2Object], prefixes: list[str], cursor: str | None, types: Types) -> None:
@@ -214,9 +240,13 @@ class R2Objects:
         self.cursor = cursor
 
     def __getitem__(self, name: str) -> Any:
-        if name in {"objects", "delimitedPrefixes", "truncated", "cursor"}:
+        if name in PAGE_MEMBERS:
             return getattr(self, name)
         raise KeyError(name)
+
+    def keys(self) -> Iterator[str]:
+        """The names that `page[name]` takes."""
+        return iter(PAGE_MEMBERS)
 
     def __repr__(self) -> str:
         return f"R2Objects({len(self.objects)} objects, truncated={self.truncated})"

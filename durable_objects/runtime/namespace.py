@@ -67,6 +67,7 @@ class DurableObjectNamespace:
         self.context: Context | None = None
         self.drive: Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] = _as_it_is
         self.present: Callable[[Any], Any] = _as_it_is
+        self.listed: Callable[[list[Any]], list[Any]] = _as_it_is
         self.live: dict[str, Instance] = {}
         self.names: dict[str, str] = {}
         self.sockets: dict[str, HibernationManager] = {}

@@ -347,7 +347,7 @@ class SqlCursor:
         rows = self._rest()
         if any(float in set(map(type, row)) for row in rows):
             rows = [_numbers(row) for row in rows]
-        return [Row(zip(names, row, strict=True)) for row in rows]
+        return self._instance.namespace.listed([Row(zip(names, row, strict=True)) for row in rows])
 
     def one(self) -> Row:
         """Returns the only row. Raises SqlError when there is none or more than one."""
@@ -398,7 +398,8 @@ class RawCursor:
 
     def toArray(self) -> list[list[Any]]:
         """Returns the rows that are left."""
-        return [list(_numbers(row)) for row in self._cursor._rest()]
+        listed = self._cursor._instance.namespace.listed
+        return listed([listed(list(_numbers(row))) for row in self._cursor._rest()])
 
     def next(self) -> dict[str, Any]:
         """Returns `{"done": False, "value": [...]}`, or `{"done": True}` at the end."""

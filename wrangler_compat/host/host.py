@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from moorage.durable_objects.runtime import Clock, DurableObjectNamespace, Runtime, RuntimeSettings, SystemClock
 from moorage.durable_objects.runtime.outgoing import gate_open
-from moorage.durable_objects.runtime.web import Request, Response, to_platform
+from moorage.durable_objects.runtime.web import JsList, Request, Response, to_platform
 
 from ..config import Variables, WorkerConfig, load, resolve_variables
 from ..workers import lifespan, sockets, switching
@@ -214,6 +214,7 @@ class Host:
             namespace.has_alarm = True
             if PLAIN_VALUES not in worker.config.compatibility_flags:
                 namespace.present = to_platform
+                namespace.listed = JsList
         started = getattr(worker.module, STARTED, None)
         if callable(started):
             with running(worker.context):

@@ -15,9 +15,9 @@ class JsException(Exception):
     def __init__(self, message: Any = "", name: str | None = None, stack: str = "") -> None:
         super().__init__(message)
         self.message = str(message)
-        self.stack = stack
         if name is not None:
             self.name = name
+        self.stack = stack or str(self)
 
     @classmethod
     def new(cls, message: Any = "", options: Any = None) -> JsException:

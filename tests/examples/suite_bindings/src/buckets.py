@@ -197,3 +197,25 @@ async def check_binary_survives(env):
     data = bytes(range(256)) * 4096
     await env.BUCKET.put("binary", to_js(data).buffer)
     assert bytes(await (await env.BUCKET.get("binary")).bytes()) == data
+
+
+async def check_results_are_read_like_dictionaries(env):
+    await env.BUCKET.put("like/a", "x")
+    await env.BUCKET.put("like/b/c", "x")
+    page = await env.BUCKET.list({"prefix": "like/", "delimiter": "/"})
+    assert page.get("delimitedPrefixes", []) == ["like/b/"]
+    assert [found.get("key") for found in page.get("objects", [])] == ["like/a"]
+    assert page.get("nothing", 5) == 5
+    assert "truncated" in page
+    head = await env.BUCKET.head("like/a")
+    assert head.get("nothing") is None
+    assert "key" in head
+    assert dict(head.items())["size"] == 1
+    assert isinstance(head.uploaded, datetime.datetime)
+
+
+async def check_typed_arrays_are_stored(env):
+    from js import Uint8Array
+
+    await env.BUCKET.put("typed", Uint8Array.new(b"\x00\x01"), None)
+    assert bytes(await (await env.BUCKET.get("typed")).arrayBuffer()) == b"\x00\x01"

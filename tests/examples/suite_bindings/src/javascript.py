@@ -154,3 +154,37 @@ async def check_modules_of_pyodide(env):
 async def check_what_is_not_offered(env):
     refused(NotImplementedError, lambda: js.HTMLRewriter.new(), "HTMLRewriter")
     refused(NotImplementedError, lambda: js.eval("1"))
+
+
+async def check_error_as_a_class(env):
+    limit = getattr(js.Error, "stackTraceLimit", 10)
+    js.Error.stackTraceLimit = 1e10
+    try:
+        raise js.Error(js.Error.new("deep").stack)
+    except Exception as error:
+        assert "deep" in str(error)
+    finally:
+        js.Error.stackTraceLimit = limit
+
+
+async def check_bodies_as_bytes(env):
+    from workers import Request
+
+    request = Request("https://o/", method="POST", body=b"\x00\xff")
+    assert (await request._js_request.arrayBuffer()).to_bytes() == b"\x00\xff"
+    assert (await js.Response.new("ab").arrayBuffer()).to_bytes() == b"ab"
+    assert to_js(b"ab").to_bytes() == b"ab"
+    assert to_js(b"ab").to_memoryview().tobytes() == b"ab"
+    assert to_js(b"ab").to_string() == "ab"
+
+
+async def check_response_of_a_framework(env):
+    url = URL.new("https://o:8080/a?b=1")
+    assert url.protocol[-1] == ":"
+    assert url.host.split(":")[0] == "o"
+    answer = js.Response.new("text", headers=Object.fromEntries({"a": "b"}.items()), status=201)
+    answer.headers.set("Set-Cookie", "c=d")
+    assert (answer.headers.get("a"), answer.headers.get("set-cookie"), answer.status) == ("b", "c=d", 201)
+    pair = Object.values(WebSocketPair.new())
+    assert len(pair) == 2
+    assert pair[0] is not pair[1]

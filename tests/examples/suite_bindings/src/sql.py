@@ -58,6 +58,12 @@ async def _raw(probe):
     assert [list(row) for row in raw] == [[1, "Ada"], [2, "Grace"]]
 
 
+async def _raw_of_the_older_generation(probe):
+    cursor = table(probe).exec("SELECT id, name, score FROM people ORDER BY id DESC LIMIT 1")
+    assert cursor.raw().toArray().to_py() == [[3, "Mary", None]]
+    assert cursor.rowsRead >= 1
+
+
 async def _columns_and_counts(probe):
     sql = table(probe)
     cursor = sql.exec("SELECT id, name AS who FROM people")
@@ -150,6 +156,7 @@ check_to_array = inside("_to_array")
 check_one = inside("_one")
 check_iteration = inside("_iteration")
 check_raw = inside("_raw")
+check_raw_to_py = inside("_raw_of_the_older_generation")
 check_columns_and_counts = inside("_columns_and_counts")
 check_database_size = inside("_size")
 check_bindings = inside("_bindings")
