@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from .assembly import PARTS, line_text, part_text, replay_from_line, semantic_preimage
 from .canonical import check, sha256_text
 from .identity import event_id
@@ -32,45 +34,55 @@ SCHEMA_VERSION: Final = 1
 
 # No record of this length can meet a limit of spec 1.2: its members and arrays are bounded by their own rules.
 _SURELY_WITHIN_LIMITS: Final = 262_144
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _DEFAULT_PRIVACY: Final = {"classification": "internal", "redactionVersion": "v1", "fieldsDropped": []}
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event in normal form. `record` is the wire object (not to be changed), `line` its canonical text."""
+    """One event in normal form. `line` is its canonical text, the rest is in it; made by `Event.of_record` or read.
 
-    record: dict[str, Any]
+    `parent` is the event id of the causal parent, None for a root event; `producer` the stored producer object.
+    """
+
     line: str
-    _replay: list[str] = field(default_factory=list, repr=False, compare=False)
+    event_id: str
+    parent: str | None = field(compare=False)
+    occurred_at: str = field(compare=False, repr=False)
+    is_source_time: bool = field(compare=False, repr=False)
+    producer: dict[str, Any] = field(compare=False, repr=False)
+    # What is made from the line on demand: the record, the replay text.
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any], line: str) -> "Event":
+        """The event of a record in normal form and its canonical text."""
+        event = cls(
+            line,
+            record["event_id"],
+            record["parent_event_id"],
+            record["occurred_at"],
+            record["occurred_at_source"] == "source",
+            record["producer"],
+        )
+        event._made["record"] = record
+        return event
 
     @property
-    def event_id(self) -> str:
-        """Digest of repository and key."""
-        return str(self.record["event_id"])
-
-    @property
-    def parent(self) -> str | None:
-        """Event id of the causal parent; None for a root event."""
-        parent: str | None = self.record["parent_event_id"]
-        return parent
-
-    @property
-    def producer(self) -> dict[str, Any]:
-        """The producer object of the record."""
-        producer: dict[str, Any] = self.record["producer"]
-        return producer
-
-    @property
-    def is_source_time(self) -> bool:
-        """Whether `occurred_at` was supplied by the caller."""
-        return bool(self.record["occurred_at_source"] == "source")
+    def record(self) -> dict[str, Any]:
+        """The wire object; not to be changed."""
+        record: dict[str, Any] | None = self._made.get("record")
+        if record is None:
+            record = self._made["record"] = _decode(self.line)
+        return record
 
     @property
     def replay_text(self) -> str:
         """What two writers of the same event agree on: the record without the writer's clocks (spec 4)."""
-        if not self._replay:
-            self._replay.append(replay_from_line(self.record, self.line))
-        return self._replay[0]
+        text: str | None = self._made.get("replay")
+        if text is None:
+            text = self._made["replay"] = replay_from_line(self.record, self.line)
+        return text
 
 
 def build_event(given: Mapping[str, Any], *, recorded_at: str, generated_at: str | None = None) -> Event:
@@ -130,7 +142,7 @@ def finish_event(record: dict[str, Any]) -> Event:
     line = line_text(record, texts)
     if len(line) > _SURELY_WITHIN_LIMITS:
         check(record)
-    return Event(record, line)
+    return Event.of_record(record, line)
 
 
 def event_input(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ OrderKey = tuple[int, int, str, str]
 def order_key(event: Event) -> OrderKey:
     """Sort key: source-time events first, by instant and id; then generated-time events, by id alone."""
     if event.is_source_time:
-        seconds, fraction = instant(event.record["occurred_at"])
+        seconds, fraction = instant(event.occurred_at)
         return 0, seconds, fraction, event.event_id
     return 1, 0, "", event.event_id
 

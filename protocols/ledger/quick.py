@@ -1,9 +1,9 @@
 """A quick yes for event lines that are exactly what a writer makes; everything else takes the full reading.
 
-The answer is a record or None, never a refusal: None only means that `validate.parse_event_line` has to look. A line
-is accepted when its parts, each checked, put together again give the very same line, and its digests hold. A line
-that equals its own reconstruction repeats no key. Producers, actions, privacy and learning repeat, so their readings
-are remembered; subjects, attributes and evidence do not, and are checked by `quickparts`.
+The answer is an event or None, never a refusal: None only means that `validate.parse_event_line` has to look. A line
+is accepted when its parts, each checked, are written to the very same line again, and its digests hold. A line that
+equals its own reconstruction repeats no key. Producers, actions, privacy and learning repeat, so their readings are
+remembered by their bytes; subjects, attributes and evidence do not, and are checked by `quickparts`.
 """
 
 import hashlib
@@ -15,12 +15,19 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from .assembly import line_text, semantic_preimage
 from .canonical import MAX_SAFE_INTEGER, canonical_text, parse_json
-from .quickparts import QUICK_PARTS, is_plain_machine_text
+from .events import Event
+from .quickparts import (
+    Evidence,
+    Subject,
+    are_plain_attributes,
+    is_plain_evidence,
+    is_plain_machine_text,
+    is_plain_subject,
+)
 from .refusals import LedgerRefusal
 from .text import event_key_text
-from .timestamps import timestamp_text
+from .timestamps import is_timestamp
 
 # Beyond this the limits of spec 1.2 might be met; the full reading counts.
 MAX_QUICK_CHARACTERS = 65_536
@@ -28,13 +35,17 @@ MAX_QUICK_CHARACTERS = 65_536
 _DIGESTS = re.compile("[0-9a-f]{384}")
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+# Members of these three in the order of their bytes: the encoder keeps it.
+class _Line(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     action: Raw
     attempt_id: str
+    attributes: dict[str, Any] | UnsetType = UNSET
     event_id: str
     event_key: str
     event_type: str
+    evidence: list[Evidence] | UnsetType = UNSET
     idempotency_key_sha256: str
+    learning: Raw | UnsetType = UNSET
     occurred_at: str
     occurred_at_source: str
     operation_id: str
@@ -46,13 +57,37 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     schema: str
     schema_version: int
     semantic_sha256: str
-    subject: Raw
-    attributes: Raw | UnsetType = UNSET
-    evidence: Raw | UnsetType = UNSET
-    learning: Raw | UnsetType = UNSET
+    subject: Subject
+
+
+class _Semantic(msgspec.Struct, omit_defaults=True, kw_only=True):
+    action: Raw
+    attempt_id: str
+    attributes: dict[str, Any] | UnsetType
+    event_type: str
+    evidence: list[Evidence] | UnsetType
+    idempotency_key_sha256: str
+    learning: Raw | UnsetType
+    operation_id: str
+    parent_event_id: str | None
+    phase_seq: int
+    privacy: Raw
+    producer: Raw
+    subject: Subject
+
+
+class _Occurrence(msgspec.Struct):
+    occurred_at: str | UnsetType
+    occurred_at_source: str
+
+
+class _Preimage(msgspec.Struct):
+    occurrence: _Occurrence
+    semantic: _Semantic
 
 
 _decode = msgspec.json.Decoder(_Line).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 Rebuild = Callable[[Any], Any]
 
@@ -66,67 +101,50 @@ class QuickReader:
         self._rebuild = dict(rebuild)
         self._part = lru_cache(maxsize=4096)(self._read_part)
         self._scope = lru_cache(maxsize=4096)(_is_plain_scope)
-        self._timestamp = lru_cache(maxsize=4096)(_is_plain_timestamp)
 
-    def _read_part(self, name: str, raw: bytes) -> tuple[str, Any] | None:
-        """Canonical text and value of a part, None when it is not in normal form."""
+    def _read_part(self, name: str, raw: bytes) -> Any:
+        """Value of a part, None when it is not in normal form."""
         try:
             text = raw.decode()
             value = self._rebuild[name](parse_json(text))
-            return (text, value) if canonical_text(value) == text else None
+            return value if canonical_text(value) == text else None
         except (LedgerRefusal, UnicodeDecodeError):
             return None
 
-    def read(self, line: str) -> dict[str, Any] | None:
-        """The record of `line`, which is then known to be canonical and valid; None to have it read in full."""
+    def read(self, line: str) -> Event | None:
+        """The event of `line`, which is then known to be canonical and valid; None to have it read in full."""
         if len(line) > MAX_QUICK_CHARACTERS:
             return None
         try:
-            found = _decode(line)
+            data = line.encode()
+            found = _decode(data)
+            if _encode(found) != data:
+                return None
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             return None
-        record: dict[str, Any] = {
-            "schema": found.schema,
-            "schema_version": found.schema_version,
-            "event_id": found.event_id,
-            "event_key": found.event_key,
-            "operation_id": found.operation_id,
-            "attempt_id": found.attempt_id,
-            "parent_event_id": found.parent_event_id,
-            "phase_seq": found.phase_seq,
-            "idempotency_key_sha256": found.idempotency_key_sha256,
-            "occurred_at": found.occurred_at,
-            "occurred_at_source": found.occurred_at_source,
-            "recorded_at": found.recorded_at,
-            "event_type": found.event_type,
-        }
-        texts: dict[str, str] = {}
-        for name, raw in (
-            ("producer", found.producer),
-            ("subject", found.subject),
-            ("action", found.action),
-            ("learning", found.learning),
-            ("evidence", found.evidence),
-            ("attributes", found.attributes),
-            ("privacy", found.privacy),
+        producer = self._part("producer", bytes(found.producer))
+        if (
+            producer is None
+            or self._part("action", bytes(found.action)) is None
+            or self._part("privacy", bytes(found.privacy)) is None
+            or (found.learning is not UNSET and self._part("learning", bytes(found.learning)) is None)
+            or not is_plain_subject(found.subject)
+            or (found.attributes is not UNSET and not are_plain_attributes(found.attributes))
+            or (found.evidence is not UNSET and not is_plain_evidence(found.evidence))
+            or not self._holds(found)
         ):
-            if raw is UNSET:
-                continue
-            quick = QUICK_PARTS.get(name)
-            data = bytes(raw)
-            value = None if quick is None else quick(data)
-            if value is not None:
-                texts[name], record[name] = data.decode(), value
-                continue
-            part = self._part(name, data)
-            if part is None:
-                return None
-            # Copies: what is remembered must not change with a caller's event.
-            texts[name], record[name] = part[0], _copy(part[1])
-        record["semantic_sha256"] = found.semantic_sha256
-        return record if self._holds(found, record, texts, line) else None
+            return None
+        # A copy: what is remembered must not change with a caller's event.
+        return Event(
+            line,
+            found.event_id,
+            found.parent_event_id,
+            found.occurred_at,
+            found.occurred_at_source == "source",
+            dict(producer),
+        )
 
-    def _holds(self, found: _Line, record: Mapping[str, Any], texts: Mapping[str, str], line: str) -> bool:
+    def _holds(self, found: _Line) -> bool:
         parent = found.parent_event_id
         scope, colon, digest = found.event_key.rpartition(":")
         digests = (
@@ -148,33 +166,43 @@ class QuickReader:
             or not self._scope(scope)
             or not is_plain_machine_text(found.event_type)
             or found.occurred_at_source not in ("source", "generated")
-            or not self._timestamp(found.occurred_at)
-            or not self._timestamp(found.recorded_at)
-            or line_text(record, texts) != line
+            or not is_timestamp(found.occurred_at)
+            or not is_timestamp(found.recorded_at)
         ):
             return False
         sha256 = hashlib.sha256
-        key = f"{record['subject']['repository']}\n{found.event_key}".encode()
+        key = f"{found.subject.repository}\n{found.event_key}".encode()
         if sha256(key).hexdigest() != found.event_id:
             return False
-        return sha256(semantic_preimage(record, texts).encode()).hexdigest() == found.semantic_sha256
+        return sha256(_semantic_preimage(found)).hexdigest() == found.semantic_sha256
 
 
-def _copy(value: Any) -> Any:
-    if type(value) is dict:
-        return {name: list(member) if type(member) is list else member for name, member in value.items()}
-    return [dict(member) for member in value]
+def _semantic_preimage(found: _Line) -> bytes:
+    is_source = found.occurred_at_source == "source"
+    return _encode(
+        _Preimage(
+            _Occurrence(found.occurred_at if is_source else UNSET, found.occurred_at_source),
+            _Semantic(
+                action=found.action,
+                attempt_id=found.attempt_id,
+                attributes=found.attributes,
+                event_type=found.event_type,
+                evidence=found.evidence,
+                idempotency_key_sha256=found.idempotency_key_sha256,
+                learning=found.learning,
+                operation_id=found.operation_id,
+                parent_event_id=found.parent_event_id,
+                phase_seq=found.phase_seq,
+                privacy=found.privacy,
+                producer=found.producer,
+                subject=found.subject,
+            ),
+        )
+    )
 
 
 def _is_plain_scope(scope: str) -> bool:
     try:
         return event_key_text(f"{scope}:{'0' * 64}") == f"{scope}:{'0' * 64}"
-    except LedgerRefusal:
-        return False
-
-
-def _is_plain_timestamp(text: str) -> bool:
-    try:
-        return timestamp_text(text) == text
     except LedgerRefusal:
         return False

@@ -85,6 +85,11 @@ def timestamp_text(value: object, where: str = "timestamp") -> str:
     return text
 
 
+def is_timestamp(text: str) -> bool:
+    """Whether `text` is a timestamp as it stands."""
+    return _instant(text) is not None
+
+
 def instant(text: str) -> tuple[int, str]:
     """Epoch second after the offset, and the decimal fraction without trailing zeros: the sort key of a timestamp.
 

@@ -75,10 +75,7 @@ def validate_record(record: Json) -> Event:
 
 def parse_event_line(line: str) -> Event:
     """The event of one line, without its line feed: unique keys, every rule, exactly the canonical text."""
-    record = _quick.read(line)
-    if record is not None:
-        return Event(record, line)
-    return parse_event_line_in_full(line)
+    return _quick.read(line) or parse_event_line_in_full(line)
 
 
 def parse_event_line_in_full(line: str) -> Event:

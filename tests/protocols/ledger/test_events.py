@@ -53,7 +53,9 @@ def test_assembled_texts_are_the_canonical_texts(events: list[Event]) -> None:
 @given(event_sets())
 def test_a_written_line_is_read_by_both_readers(events: list[Event]) -> None:
     for event in [*events, RICH]:
-        assert _quick.read(event.line) == event.record
+        quick = _quick.read(event.line)
+        assert quick is not None
+        assert (quick, quick.record, quick.replay_text) == (event, event.record, event.replay_text)
         assert parse_event_line_in_full(event.line) == parse_event_line(event.line) == event
     text = "".join(f"{event.line}\n" for event in events)
     assert [event.line for event in parse_shard_text(text)] == [event.line for event in events]
@@ -74,9 +76,10 @@ def test_a_changed_line_is_read_alike_by_both_readers(data: st.DataObject) -> No
     put = data.draw(st.sampled_from(["", '"', "0", "1.0", "-", "null", "true", "[]", "{}", " ", ",", '"a":1,', "é"]))
     changed = line[:at] + put + line[at + cut :]
     quick = _quick.read(changed)
-    assert quick is None or quick == _outcome(changed)
-    if changed != line:
-        assert _outcome(changed) is None
+    assert quick is None or quick.record == _outcome(changed)
+    if changed != line and _outcome(changed) is not None:
+        # no digest covers the writer's clocks
+        assert parse_event_line(changed).replay_text == parse_event_line(line).replay_text
 
 
 @given(st.data())
@@ -93,7 +96,7 @@ def test_a_changed_record_is_read_alike_by_both_readers(data: st.DataObject) -> 
     except LedgerRefusal:
         return
     quick = _quick.read(line)
-    assert quick is None or quick == _outcome(line)
+    assert quick is None or quick.record == _outcome(line)
 
 
 @given(json_values)

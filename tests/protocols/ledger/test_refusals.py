@@ -95,7 +95,7 @@ def test_shards_hold_at_most_1024_events() -> None:
 def test_equal_digests_with_other_metadata_are_a_conflict() -> None:
     event = an_event(1)
     record = json.loads(event.line)
-    changed = type(event)(
+    changed = type(event).of_record(
         {**record, "event_key": "review.item:" + "0" * 64}, event.line.replace("review.item:", "x:")
     )
     assert refused(lambda: unique_events([event, changed])) == "duplicate-metadata"
