@@ -90,8 +90,11 @@ class Transport:
         return content
 
     def stream(self, path: str, *, last_event: int) -> Iterator[str]:
-        """The lines of a server-sent event stream from after `last_event`. Raises `ClientError`."""
-        return self._client("webhook").lines(path, headers={"last-event-id": str(last_event)})
+        """The lines of a server-sent event stream from after `last_event`. Raises as `call` does."""
+        try:
+            yield from self._client("webhook").lines(path, headers={"last-event-id": str(last_event)})
+        except RemoteError as error:
+            raise refusal(error.body) or error from None
 
     def close(self) -> None:
         """Closes the connections."""

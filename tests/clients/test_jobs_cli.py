@@ -390,6 +390,10 @@ def test_a_refused_stream_is_not_asked_for_again() -> None:
     client = transport(lambda request: answers.pop(0))
     with pytest.raises(NotFound):
         list(RemoteQueue(client, sleep=lambda seconds: None).events(1))
+    answers = [httpx.Response(404, json={"error": "job_no_database", "message": "there is no queue q"})]
+    with pytest.raises(Refused, match="there is no queue q") as caught:
+        list(RemoteQueue(client).events())
+    assert int(caught.value.exit) == 5
     client.close()
 
 
