@@ -76,7 +76,7 @@ def test_migrations(folder: Path) -> None:
     (files / "notes.txt").write_text("not a migration")
     assert run(folder, "migrations", "list", "DB").output == "0001_table.sql\n0002_row.sql\n"
     assert json.loads(run(folder, "migrations", "apply", "DB", "--json").output) == ["0001_table.sql", "0002_row.sql"]
-    assert run(folder, "migrations", "apply", "DB").output == "there was nothing to apply\n"
+    assert run(folder, "migrations", "apply", "DB", "--local").output == "there was nothing to apply\n"
     (files / "0003_wrong.sql").write_text("INSERT INTO quotes VALUES ('lost');\nINSERT INTO nowhere VALUES (1);")
     failed = run(folder, "migrations", "apply", "DB")
     assert failed.exit_code == 1
