@@ -119,6 +119,7 @@ WORKERS = Section(
                note="`cloudflare:workers`; raw sockets raise NotImplementedError when used"),
         yes("`python_from_rpc`, `python_to_rpc`", "suite:web/check_conversions"),
         yes("types, `workers.workflows.NonRetryableError`", "suite:web/check_types"),
+        yes("types of wrappers in `workers.rpc`", "suite:web/check_types_of_wrappers"),
         yes("`asgi.fetch`: FastAPI, Starlette", EXAMPLES + "test_pages", EXAMPLES + "test_tools",
             ASGI + "test_the_scope"),
         yes("`scope[\"env\"]`, `from asgi import env`", EXAMPLES + "test_pages"),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.durable_objects.runtime.base import RpcTarget
+from moorage.durable_objects.runtime.rpc import RpcFunction
 from moorage.durable_objects.runtime.web import (
     Blob,
     FormData,
@@ -28,6 +29,7 @@ from moorage.durable_objects.runtime.web import (
 )
 
 from .bindings import Binding, FetcherBinding
+from .environment import Env, ModuleEnv
 from .js.binary import JsBuffer, buffer_bytes
 from .js.dates import Date
 from .js.errors import DataCloneError, JsException
@@ -201,7 +203,9 @@ def _in(value: Any, seen: dict[int, Any]) -> Any:
     return value
 
 
-_RpcStubWrapper = RpcStub
+# Names of the SDK that programs compare types with (`isinstance(x, _RpcStubWrapper)`).
+_RpcStubWrapper = (RpcStub, RpcFunction)
+_EnvWrapper = (Env, ModuleEnv)
 _BindingWrapper = Binding
 _FetcherWrapper = FetcherBinding
 

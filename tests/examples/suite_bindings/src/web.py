@@ -166,6 +166,22 @@ async def check_conversions(env):
     refused(Exception, lambda: python_to_rpc(complex(1, 2)), "DataCloneError")
 
 
+async def check_types_of_wrappers(env):
+    from workers.rpc import _EnvWrapper, _RpcStubWrapper
+
+    assert isinstance(workers.env, _EnvWrapper)
+    assert isinstance(env, _EnvWrapper)
+
+    async def function():
+        return 1
+
+    stub = await env.PROBES.getByName("calls").echo(function)
+    assert isinstance(stub, _RpcStubWrapper)
+    assert callable(stub)
+    refused(TypeError, lambda: len(stub))
+    refused(TypeError, lambda: list(stub))
+
+
 async def check_import_from_javascript(env):
     from workers import import_from_javascript
 
