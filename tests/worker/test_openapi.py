@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openapi_spec_validator
 import pytest
+from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 
 from moorage.worker import openapi
 from moorage.worker.routes import SUBJECTS
@@ -52,5 +54,8 @@ def test_references_lead_somewhere() -> None:
 
 
 def test_the_document_is_openapi() -> None:
-    validator = pytest.importorskip("openapi_spec_validator")
-    validator.validate(openapi.document())
+    openapi_spec_validator.validate(openapi.document())
+    broken = openapi.document()
+    del broken["info"]
+    with pytest.raises(OpenAPIValidationError):
+        openapi_spec_validator.validate(broken)
