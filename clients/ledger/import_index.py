@@ -130,7 +130,7 @@ class WorkerIndex:
 
     @contextmanager
     def held(self) -> Iterator[Turn | None]:
-        """The lock, waited for; None where the service has no such routes. Raises import-locked."""
+        """The lock, waited for; None where the service has no such routes or object. Raises import-locked."""
         token = self._acquire()
         if token is None:
             yield None
@@ -152,6 +152,8 @@ class WorkerIndex:
                     return None
                 raise
             except RemoteError as error:
+                if error.code == "ledger_index_not_configured":
+                    return None
                 if error.code != "ledger_locked":
                     raise
                 if self.now() >= deadline:

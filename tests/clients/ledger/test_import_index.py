@@ -286,6 +286,12 @@ def test_without_the_routes_the_files_alone_decide(world: World, tmp_path: Path)
     assert len(world.events()) == 2
 
 
+def test_a_deployment_without_the_binding_is_published_to_as_well(world: World, tmp_path: Path) -> None:
+    del world.host.plane.env.LEDGER_INDEX
+    assert world.client().publish(shards_of(tmp_path, "a")).created == 1
+    assert len(world.events()) == 2
+
+
 def test_a_path_list_cannot_close_a_circle_either(world: World, tmp_path: Path) -> None:
     trees = opposing(tmp_path)
     client = world.client()
