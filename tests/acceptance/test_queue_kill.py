@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from moorage.protocols.ledger.validate import parse_event_line
 from tests.objects.queue_harness import plan
-from tests.support.github import Answered, GithubStandIn, Served
+from tests.support.github import Answered, Served, StrictGithub
 from tests.support.plane import SIGNATURE, app_private_key, sign
 from tests.support.serving import ServedProcess
 
@@ -38,11 +39,11 @@ IN_CALLS = {
 AFTER_ANSWERS = ("intake", "claim", "publication", "completion")
 
 
-class KillingGithub(GithubStandIn):
+class KillingGithub(StrictGithub):
     """Keeps what was written; the first call that matches `at` has its effect and kills whoever made it."""
 
     def __init__(self, at: str | None) -> None:
-        super().__init__()
+        super().__init__(app_private_key())
         self.at = at
         self.kill: Callable[[], None] = lambda: None
         self.comments: list[str] = []
@@ -175,6 +176,28 @@ def comment_event() -> dict[str, Any]:
     }
 
 
+def check_receipts(story: Story) -> None:
+    """Every write stands between an attempt and one outcome, whatever was killed; what was cut off is unknown."""
+    value = story.ask("POST", "/internal/exact-review/mutation-events/list", {}).json()
+    assert value["open"] == 0
+    events = [parse_event_line(row["line"]) for row in value["events"]]
+    attempts = [event for event in events if event.parent is None]
+    parents = [event.parent for event in events if event.parent is not None]
+    assert sorted(parents) == sorted(attempt.event_id for attempt in attempts)
+    effects: dict[str, list[str]] = {}
+    for event in events:
+        if event.parent is not None:
+            key = event.record["attributes"].get("status_kind") or event.record["attributes"]["dispatch_kind"]
+            effects.setdefault(key, []).append(event.record["attributes"]["completion_reason"].split("_", 1)[1])
+    cut = {"dispatch": "clawsweeper_item", "acknowledgement": "status_comment", "reaction": "reaction"}.get(story.at)
+    assert set(effects) == {"clawsweeper_item", "reaction", "status_comment"}
+    for effect, outcomes in effects.items():
+        if effect != cut:
+            assert outcomes == ["accepted"], effect
+        else:
+            assert outcomes == ["outcome_unknown", *(["accepted"] if effect == "reaction" else [])]
+
+
 def test_one_dispatch_and_one_acknowledgement_whenever_it_is_killed(story: Story) -> None:
     admitted = story.ask("POST", "/github/webhook", comment_event(), "x-hub-signature-256")
     assert (admitted.status_code, admitted.json()["accepted"]) == (202, True)
@@ -206,4 +229,6 @@ def test_one_dispatch_and_one_acknowledgement_whenever_it_is_killed(story: Story
     record = story.ask("GET", "/internal/state/records/acme-widgets/items/42").json()
     assert (record["content"], record["revision"]) == ("# Report\n", 1)
     assert story.kills == 1
+    assert story.github.refused == []
+    check_receipts(story)
     assert (len(story.github.dispatches), len(story.github.comments)) == (1, 1)
