@@ -71,6 +71,44 @@ class StandIn:
 ISSUE = parse_decision(decision(7))
 
 
+async def test_the_key_is_read_from_its_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm, read = jwt.get_algorithm_by_name("RS256"), []
+    prepare = type(algorithm).prepare_key
+
+    def counted(self: Any, key: Any) -> Any:
+        read.append(isinstance(key, str))
+        return prepare(self, key)
+
+    monkeypatch.setattr(type(algorithm), "prepare_key", counted)
+    github = StandIn()
+    host = github.host()
+    for _ in range(3):
+        await host.target(ISSUE)
+        github.now += 3_600_000 * 2
+    assert github.tokens == 3
+    assert sum(read) == 1
+
+
+async def test_a_token_that_does_not_come_has_written_nothing() -> None:
+    github = StandIn()
+
+    def silent(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("silence")
+
+    github.answer = silent  # type: ignore[method-assign]
+    with pytest.raises(CodeHostError) as refused:
+        await github.host().dispatch("clawsweeper_item", {})
+    assert refused.value.perhaps_done is False
+
+
+@pytest.mark.parametrize("key", ["no key", "", "-----BEGIN PUBLIC KEY-----"])
+async def test_a_key_that_is_none_is_named(key: str) -> None:
+    host = GitHubCodeHost("123", key, "acme/ops", lambda: NOW, transport=httpx.MockTransport(StandIn().answer))
+    with pytest.raises(CodeHostError, match="CLAWSWEEPER_APP_PRIVATE_KEY") as refused:
+        await host.dispatch("clawsweeper_item", {})
+    assert refused.value.status == 401
+
+
 async def test_one_token_serves_until_a_minute_before_its_end() -> None:
     github = StandIn()
     github.routes["GET /repos/acme/widgets/issues/7"] = lambda request: httpx.Response(200, json={"state": "open"})

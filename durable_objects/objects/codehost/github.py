@@ -10,7 +10,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -21,6 +21,9 @@ from moorage.protocols.queue.decisions import Decision
 from moorage.protocols.queue.times import parse_time
 
 from .contract import Acknowledgement, CodeHostError, Comment, Run, Target, Visibility
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 DEFAULT_API_URL: Final = "https://api.github.com"
 API_VERSION: Final = "2022-11-28"
@@ -58,6 +61,7 @@ class GitHubCodeHost:
     ) -> None:
         self._app_id = app_id
         self._private_key = private_key.replace("\\n", "\n")
+        self._key: RSAPrivateKey | None = None
         self._repository = repository
         self._now = now
         self._api_url = api_url.rstrip("/")
@@ -193,7 +197,12 @@ class GitHubCodeHost:
     async def _request(
         self, method: str, repository: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> httpx.Response:
-        token = await self._token(repository)
+        try:
+            token = await self._token(repository)
+        except CodeHostError as error:
+            # what was ordered has not left: only its token was asked for
+            error.perhaps_done = False
+            raise
         return await self._send(method, path, token, body, headers)
 
     async def _token(self, repository: str) -> str:
@@ -212,10 +221,21 @@ class GitHubCodeHost:
     def _app_token(self) -> str:
         seconds = self._now() // 1000
         claims = {"iat": seconds - 60, "exp": seconds + JWT_LIFETIME_SECONDS, "iss": self._app_id}
-        try:
-            return jwt.encode(claims, self._private_key, algorithm="RS256")
-        except (ValueError, TypeError, jwt.PyJWTError):
-            raise CodeHostError("CLAWSWEEPER_APP_PRIVATE_KEY is no RSA private key in PEM form", 401) from None
+        return jwt.encode(claims, self._loaded_key(), algorithm="RS256")
+
+    def _loaded_key(self) -> "RSAPrivateKey":
+        """The App's key, read from its text once: that takes tens of milliseconds, a signature one."""
+        if self._key is None:
+            from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+            try:
+                key = jwt.get_algorithm_by_name("RS256").prepare_key(self._private_key)
+            except (ValueError, TypeError, jwt.PyJWTError):
+                key = None
+            if not isinstance(key, RSAPrivateKey):
+                raise CodeHostError("CLAWSWEEPER_APP_PRIVATE_KEY is no RSA private key in PEM form", 401)
+            self._key = key
+        return self._key
 
     async def _send(
         self, method: str, path: str, token: str, body: Any = None, headers: dict[str, str] | None = None
