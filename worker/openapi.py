@@ -41,6 +41,34 @@ ERROR = {
 }
 
 
+def _common(name: str, description: str) -> tuple[str, dict[str, Any]]:
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    return name, {"description": description, "content": error}
+
+
+RESPONSES = {
+    "401": _common("Unauthorized", "the signature was refused; `reason` says why, in version 2"),
+    "404": _common("NotFound", "no such path: a name in it may be of another form"),
+    "413": _common("TooLarge", "the body is above the route's limit"),
+    "500": _common("Failed", "it failed; internals are in the log alone"),
+    "503": _common("NotConfigured", "a secret or a binding is missing, or the object could not answer"),
+}
+"""What every route may answer beside what its subject describes; 401 only where there is a signature."""
+
+
+def _completed(item: Mapping[str, Any]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for method, operation in item.items():
+        common = {
+            status: {"$ref": f"#/components/responses/{name}"}
+            for status, (name, _) in RESPONSES.items()
+            if status != "401" or operation["security"]
+        }
+        responses = {**common, **operation["responses"]}
+        whole[method] = {**operation, "responses": dict(sorted(responses.items()))}
+    return whole
+
+
 def document() -> dict[str, Any]:
     """The whole document. Raises ValueError when two subjects describe one path, or one schema differently."""
     paths: dict[str, Any] = {}
@@ -53,7 +81,7 @@ def document() -> dict[str, Any]:
         for path, item in found.paths.items():
             if path in paths:
                 raise ValueError(f"{path} is described twice")
-            paths[path] = item
+            paths[path] = _completed(item)
         for name, schema in found.schemas.items():
             if schemas.setdefault(name, schema) != schema:
                 raise ValueError(f"the schema {name} is described twice, and differently")
@@ -62,11 +90,14 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Moorage state plane: engines",
             "version": "1",
-            "description": "Routes that Moorage adds. Errors are an object with a stable code in `error`; 401 is a "
-            "refused signature, 404 an unknown path, 413 a body above the limit, 503 a missing secret or binding.",
+            "description": "Routes that Moorage adds. Errors are an object with a stable code in `error`.",
         },
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": SECURITY},
+        "components": {
+            "schemas": schemas,
+            "responses": dict(RESPONSES.values()),
+            "securitySchemes": SECURITY,
+        },
     }
 
 

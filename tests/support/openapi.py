@@ -30,7 +30,10 @@ class Contract:
         """An answer in JSON has a status and a shape that the document describes; other content is not looked at."""
         responses = self.operation(path, method)["responses"]
         assert str(status) in responses, (path, status, value)
-        content = responses[str(status)]["content"]
+        response = responses[str(status)]
+        if "$ref" in response:
+            response = self.document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+        content = response["content"]
         if "application/json" in content:
             self._check(content["application/json"]["schema"], value, f"{path} {status}")
 

@@ -64,6 +64,7 @@ def test_every_parameter_has_a_name_here() -> None:
 
 
 async def test_only_the_right_key_opens_a_route() -> None:
+    contract = Contract()
     async with EverythingPlane() as plane:
         for method, path, operation in ROUTES:
             key = key_of(operation)
@@ -72,6 +73,7 @@ async def test_only_the_right_key_opens_a_route() -> None:
             for secret in (None, SECRETS["operator" if key == "webhook" else "webhook"]):
                 answer = await plane.ask(method, path.format(**NAMES), b"{}" if method == "post" else b"", secret)
                 assert (answer.status, json.loads(answer.body)["error"]) == (401, "invalid_signature"), path
+                contract.check_answer(path, 401, json.loads(answer.body), method)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"5", b"null", b'"text"', b"{", b'{"a": 1', b"\xff", b"{}{}", b"[" * 5000])
@@ -111,6 +113,33 @@ async def test_names_of_another_form_are_no_routes(name: str) -> None:
         assert not any(
             namespace.live for key, namespace in plane.runtime.namespaces.items() if not key.endswith("EtagCache")
         )
+
+
+async def test_a_missing_secret_or_binding_is_said_as_described() -> None:
+    contract = Contract()
+    async with JobsPlane({"EXACT_REVIEW_OPERATOR_SECRET": None}) as plane:
+        del plane.env.JOB_QUEUE
+        for method, path, operation in ROUTES:
+            body = b"{}" if method == "post" else b""
+            secret = secret_of(operation)
+            headers = {} if secret is None else {SIGNATURE: sign(secret, body)}
+            answer = await plane.request(method.upper(), path.format(**NAMES), headers=headers, body=body)
+            if answer.status == 400 and "sessions" in path:
+                continue  # what needs the bucket alone, which is there
+            assert answer.status == 503, (path, answer.body)
+            contract.check_answer(path, 503, json.loads(answer.body), method)
+
+
+async def test_a_body_above_the_limit_is_refused_as_described() -> None:
+    contract = Contract()
+    async with EverythingPlane() as plane:
+        for path, operation in POSTS:
+            body = b" " * (65 * 1024 * 1024)
+            secret = secret_of(operation)
+            headers = {"content-length": str(len(body)), **({} if secret is None else {SIGNATURE: "sha256=0"})}
+            answer = await plane.request("POST", path.format(**NAMES), headers=headers, body=body)
+            assert answer.status == 413, (path, answer.body)
+            contract.check_answer(path, 413, json.loads(answer.body))
 
 
 async def test_other_methods_are_no_routes() -> None:
