@@ -38,6 +38,12 @@ class LedgerGroup(click.Group):
             raise click.ClickException(str(refusal)) from None
         except LedgerError as error:
             raise click.ClickException(str(error)) from None
+        except UnicodeDecodeError as error:
+            raise click.ClickException(f"the input is not UTF-8 at byte {error.start}") from None
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from None
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

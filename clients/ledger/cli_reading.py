@@ -114,6 +114,8 @@ def ls(source: str, remote: bool, month: str | None, as_json: bool, http_of: Cal
     """List the shards of a tree, with their events and bytes. Shards of unfinished imports are named on stderr."""
     from .trees import iter_shards
 
+    if month is not None and not re.fullmatch("[0-9]{4}/(0[1-9]|1[0-2])", month):
+        raise click.UsageError("--month is YYYY/MM")
     with opened(source, remote, http_of) as tree:
         for shard in iter_shards(
             tree, since_month=month, until_month=month, hidden=lambda refusal: click.echo(str(refusal), err=True)

@@ -154,6 +154,23 @@ def test_bad_input_is_one_clear_line_and_writes_nothing(root: str, text: str, co
     assert tree(Path(root)) == {}
 
 
+def test_bad_files_and_options_are_one_clear_line(root: str, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"\xff{")
+    for arguments, text in (
+        (("record", str(other), "--root", root), "not UTF-8 at byte 0"),
+        (("rebuild", "reviews", root, "--out", "/nonexistent/view.json"), "No such file or directory"),
+        (("rebuild", "reviews", root, "--compare", str(other)), "not UTF-8 at byte 0"),
+        (("ls", root, "--month", "2026-07"), "--month is YYYY/MM"),
+        (("prune",), "give ROOT or --remote"),
+        (("prune", root, "--remote"), "give ROOT or --remote"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code in (1, 2)
+        assert text in result.stderr
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
 def test_recording_that_is_off_says_so(root: str) -> None:
     result = run("record", "--root", root, "--json", text="{}", env={"CLAWSWEEPER_ACTION_LEDGER_FORCE": None})
     assert result.exit_code == 1
