@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from moorage.wrangler_compat.host.d1.cli import command
+from moorage.wrangler_compat.host.d1_command import command
 from tests.support.workers_in_process import ask, host_of, lay
 
 ENTRY = """
