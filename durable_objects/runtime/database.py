@@ -64,7 +64,7 @@ def create_file(path: str) -> None:
     sync_folder(folder)
 
 
-def connect(path: str | None) -> sqlite3.Connection:
+def connect(path: str | None, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """A connection to the database at `path`, which is created if need be, or to an empty one in memory for None.
 
     Raises OSError, sqlite3.Error. For a thread: it also does the first write into a new -wal, which syncs it and its
@@ -75,7 +75,12 @@ def connect(path: str | None) -> sqlite3.Connection:
         if not os.path.exists(path):
             create_file(path)
     connection = sqlite3.connect(
-        path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+        path or ":memory:",
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=factory,
+        cached_statements=256,
     )
     try:
         execute = connection.execute

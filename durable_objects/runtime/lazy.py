@@ -23,6 +23,13 @@ File = tuple[sqlite3.Connection, WalFile]
 Submit = Callable[..., "Future[Any]"]
 
 
+class _Memory(sqlite3.Connection):
+    """Goes with the last cursor that reads from it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def _create(path: str) -> File:
     connection = connect(path)
     try:
@@ -52,7 +59,7 @@ class LazyDatabase(Database):
         self._submit = submit
         self._creating: asyncio.Future[File] | None = None
         self._file: File | None = None
-        self._memory: sqlite3.Connection | None = None
+        self._unborn = False
         # what must be durable before the first commit: alarm indexes
         self._before: tuple[WalFile, ...] = ()
 
@@ -60,13 +67,10 @@ class LazyDatabase(Database):
         if self.path is None or os.path.exists(self.path):
             super()._open()
         else:
-            self._memory = self.connection = connect(None)
+            self._unborn = True
+            self.connection = connect(None, _Memory)
             self.connection.execute("PRAGMA user_version=1")  # it goes over with the copy
             self.guard(self.connection)
-
-    @property
-    def _unborn(self) -> bool:
-        return self._memory is not None and self.connection is self._memory
 
     def _commit(self) -> None:
         if not self._unborn:
@@ -108,9 +112,9 @@ class LazyDatabase(Database):
             self._file = connection, wal
             self._durable(self.committed, error)
             return
-        # Open cursors go on in the copy in memory, which is closed with the file.
+        # Open cursors go on in the copy in memory, and keep it.
         self.guard(connection)
-        self.connection, self.wal = connection, wal
+        self.connection, self.wal, self._unborn = connection, wal, False
         before, self._before = self._before, ()
         sequence = self.committed
         self._commits += 1
@@ -152,8 +156,4 @@ class LazyDatabase(Database):
             self.connection.close()
             self.closed = True
             return
-        try:
-            await super().close()
-        finally:
-            if self._memory is not None:
-                self._memory.close()
+        await super().close()

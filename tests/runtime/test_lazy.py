@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -206,6 +208,17 @@ async def test_cursors_rowids_and_transactions_go_on_over_the_change(
     await runtime.close()
     again = await on_disk({"Box": Box})
     assert await stub_of(again).get() == "inside"
+
+
+async def test_the_copy_in_memory_goes_with_its_last_reader(on_disk: Make) -> None:
+    runtime = await on_disk({"Box": Box})
+    await stub_of(runtime).get()
+    (instance,) = runtime.namespaces["w-Box"].live.values()
+    memory = weakref.ref(instance.database.connection)
+    assert isinstance(memory(), lazy._Memory)
+    await stub_of(runtime).put("x" * 100_000)
+    gc.collect()
+    assert memory() is None
 
 
 async def runtime_release(runtime: Runtime) -> None:
