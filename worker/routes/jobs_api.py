@@ -6,7 +6,7 @@ import msgspec
 
 from moorage.protocols.jobs import shared, sql, wire
 from moorage.protocols.jobs.errors import REFUSALS
-from moorage.protocols.jobs.routes import EVENTS_PATH, PREFIX, VERB_AUTH, WAIT_LIMIT_SECONDS
+from moorage.protocols.jobs.routes import EVENTS_PATH, PREFIX, QUEUE_GRAMMAR, VERB_AUTH, WAIT_LIMIT_SECONDS
 from moorage.protocols.jobs.shapes import camel
 from moorage.protocols.jobs.states import FailureReason, Status
 
@@ -167,7 +167,13 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "targets": _object(targets=NUMBER),
 }
 
-_QUEUE = {"name": "queue", "in": "path", "required": True, "schema": TEXT}
+_QUEUE = {
+    "name": "queue",
+    "in": "path",
+    "required": True,
+    "description": "name of the queue; one of another form is 404",
+    "schema": {**TEXT, "pattern": f"^{QUEUE_GRAMMAR}$"},
+}
 
 
 def _json(schema: Any) -> dict[str, Any]:
