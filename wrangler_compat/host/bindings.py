@@ -1,19 +1,32 @@
 """Builds the `env` of a Worker from its configuration."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from moorage.durable_objects.runtime import DurableObjectNamespace, Runtime
+from moorage.durable_objects.runtime.web import Blob, JsBytes, JsDict, JsList, ReadableStream, to_platform
 from moorage.r2 import Bucket, Types, open_bucket
 
 from ..config import WorkerConfig, folder_of
 from ..workers.discovery import Entrypoints
 from ..workers.environment import Env
 from .migrate import Applied
+from .values import PLAIN_VALUES
 from .values import BindingError as BindingError
+
+PLATFORM_TYPES: Final = Types(
+    mapping=JsDict,
+    array=JsList,
+    buffer=JsBytes,
+    stream=ReadableStream,
+    blob=Blob,
+    json=lambda text: to_platform(json.loads(text)),
+)
+"""What results of buckets are made of, so that programs of both generations of the SDK can read them."""
 
 
 @dataclass
@@ -103,6 +116,9 @@ async def build_env(
             )
         bindings[binding.name] = other
     for bucket in config.r2_buckets:
-        bindings[bucket.binding] = await buckets.get(bucket.storage_name)
+        opened = await buckets.get(bucket.storage_name)
+        if PLAIN_VALUES not in config.compatibility_flags:
+            opened = Bucket(opened.backend, types=PLATFORM_TYPES)
+        bindings[bucket.binding] = opened
     bindings.update(extra)
     return Env(bindings)

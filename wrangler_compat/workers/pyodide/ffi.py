@@ -84,6 +84,21 @@ class PyProxy:
     def destroy(self) -> None:
         """Python frees it by itself."""
 
+    def getBuffer(self, _type: Any = None) -> PyBuffer:
+        """The bytes of an object that has them. TypeError for another."""
+        return PyBuffer(memoryview(self._value))
+
+
+class PyBuffer:
+    """What `getBuffer()` gives: `data`, until `release()`."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.data = JsBytes(view)
+        self.byteLength = len(self.data)
+
+    def release(self) -> None:
+        """Python frees it by itself."""
+
 
 JsDoubleProxy = PyProxy
 JsCallable = PyProxy

@@ -219,3 +219,49 @@ async def check_typed_arrays_are_stored(env):
 
     await env.BUCKET.put("typed", Uint8Array.new(b"\x00\x01"), None)
     assert bytes(await (await env.BUCKET.get("typed")).arrayBuffer()) == b"\x00\x01"
+
+
+async def check_bytes_of_the_older_generation(env):
+    data = bytes(range(256)) * 512
+    await env.BUCKET.put("older", to_js(data).slice())
+    found = await env.BUCKET.get("older")
+    assert bytes((await found.arrayBuffer()).to_py()) == data
+    reader = (await env.BUCKET.get("older")).body.getReader()
+    parts = []
+    try:
+        while True:
+            result = await reader.read()
+            if result.done:
+                break
+            parts.append(bytes(result.value.to_py()))
+    finally:
+        reader.releaseLock()
+    assert b"".join(parts) == data
+    assert (await env.BUCKET.head("older")).customMetadata.to_py() == {}
+
+
+async def check_an_object_is_an_answer(env):
+    from js import Headers, Object
+    from js import Response as JsResponse
+
+    await env.BUCKET.put("answer", "text", httpMetadata={"contentType": "text/plain"})
+    found = await env.BUCKET.get("answer")
+    headers = Headers.new()
+    found.writeHttpMetadata(headers)
+    headers.set("etag", found.httpEtag)
+    options = to_js({"status": 206, "headers": headers}, dict_converter=Object.fromEntries)
+    answer = JsResponse.new(found.body, options)
+    assert (answer.status, answer.headers.get("content-type"), await answer.text()) == (206, "text/plain", "text")
+    again = await env.BUCKET.get("answer")
+    answer = JsResponse.new(again.body, headers=to_js({"content-type": "application/octet-stream"}))
+    assert answer.headers.get("content-type") == "application/octet-stream"
+    assert await answer.text() == "text"
+
+
+async def check_conditions_are_headers(env):
+    from js import Headers
+
+    stored = await env.BUCKET.put("by-headers", "x")
+    same = Headers.new({"if-none-match": stored.httpEtag})
+    assert getattr(await env.BUCKET.get("by-headers", {"onlyIf": same}), "body", None) is None
+    assert await (await env.BUCKET.get("by-headers", onlyIf=Headers.new({"if-match": stored.httpEtag}))).text() == "x"

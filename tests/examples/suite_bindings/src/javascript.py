@@ -188,3 +188,37 @@ async def check_response_of_a_framework(env):
     pair = Object.values(WebSocketPair.new())
     assert len(pair) == 2
     assert pair[0] is not pair[1]
+
+
+async def check_a_bridge_of_a_programs_own(env):
+    """What older programs do to hand requests and answers to a framework."""
+    request = js.Request.new("https://o/p?q=1", method="POST", body="some bytes", headers={"X-A": "b"})
+    assert ("x-a", "b") in [(name.lower(), value) for name, value in request.headers]
+    received = b""
+    async for data in request.body:
+        received += data.to_bytes()
+    assert received == b"some bytes"
+    proxy = create_proxy(b"answer")
+    buffer = proxy.getBuffer()
+    proxy.destroy()
+    answer = js.Response.new(buffer.data, headers=Object.fromEntries([("a", "b")]), status=202)
+    buffer.release()
+    assert (answer.status, answer.headers.get("a"), await answer.text()) == (202, "b", "answer")
+    stream = js.TransformStream.new()
+    writer = stream.writable.getWriter()
+    answer = js.Response.new(stream.readable, headers=Object.fromEntries([("a", "b")]))
+
+    async def write():
+        await writer.write(to_js(b"one "))
+        await writer.write(to_js(b"two"))
+        await writer.close()
+
+    task = asyncio.ensure_future(write())
+    assert await answer.text() == "one two"
+    await task
+    reader = js.Response.new("\u00fc").body.getReader()
+    decoder = js.TextDecoder.new()
+    text = ""
+    while not (chunk := await reader.read()).done:
+        text += decoder.decode(chunk.value, {"stream": True})
+    assert text + decoder.decode() == "\u00fc"
