@@ -8,11 +8,11 @@ import pytest
 
 from moorage.clients.ledger.finalise import finalise
 from moorage.clients.ledger.interrupt import interrupt_open_attempts
-from moorage.clients.ledger.mutations import Outcome
 from moorage.clients.ledger.reconcile import reconcile_dispatch
 from moorage.clients.ledger.recorder import record_action_event, record_phase_event
 from moorage.clients.ledger.spool import read_spool
 from moorage.protocols.ledger.lanes import Decision, FailedReviewDispatch, Item
+from moorage.protocols.ledger.receipts import Outcome
 from moorage.protocols.ledger.refusals import LedgerConflict, LedgerRefusal
 from moorage.protocols.ledger.vocabulary import Phase, Reason, Status, SubjectKind
 
