@@ -97,6 +97,9 @@ class CodeHost(Protocol):
     async def dispatch(self, event_type: str, payload: dict[str, Any]) -> None:
         """Hands work out."""
 
+    asks_nobody: bool
+    """Whether questions are answered without a call outside: then they do not wait for what was written before."""
+
     acknowledgements: tuple[Acknowledgement, ...]
     """What shows the author of a command that it was taken, in this order; empty where there is nobody to tell."""
 

@@ -48,6 +48,7 @@ def _path(repository: str, *parts: str | int) -> str:
 class GitHubCodeHost:
     """One App on one API. `now` gives milliseconds; `repository` is where work is dispatched to."""
 
+    asks_nobody = False
     acknowledgements: tuple[Acknowledgement, ...] = ("reaction", "status_comment")
 
     def __init__(
