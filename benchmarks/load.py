@@ -270,8 +270,8 @@ async def _run(url: str, sources: list[Source], seconds: float) -> Result:
         waiting.append(done)
         await loop.create_connection(
             lambda source=source, done=done: _Connection(source, result, started + seconds, done),  # type: ignore[misc]
-            parts.hostname,
-            parts.port,
+            parts.hostname or "127.0.0.1",
+            parts.port or 80,
         )
     await asyncio.gather(*waiting)
     result.seconds = time.perf_counter() - started

@@ -74,7 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _report(result: CaseResult, *, as_json: bool) -> None:
     if as_json:
-        fields: dict[str, Any] = {name: getattr(result, name) for name in ("family", "area", "name", "outcome", "detail")}
+        fields: dict[str, Any] = {
+            name: getattr(result, name) for name in ("family", "area", "name", "outcome", "detail")
+        }
         print(json.dumps(fields, ensure_ascii=False))
     elif result.outcome != "passed":
         print(f"{result.outcome}: {result.family}/{result.area}: {result.name}: {result.detail}")

@@ -89,4 +89,3 @@ class HalfClosingProtocol(WebSocketsSansIOProtocol):
             self._answer()
         else:
             super().shutdown()
-
