@@ -1,4 +1,4 @@
-"""The rules of the reference's language that show on the wire: white space, numbers, times.
+"""The rules of the reference's language that show on the wire: white space, texts, numbers, times.
 
 The state plane's clients and vectors were made against a JavaScript Worker; where a field is "lenient" (spec
 state-plane-protocol 1) it is lenient in exactly these ways.
@@ -29,19 +29,51 @@ def trim(text: str) -> str:
     return text.strip(WHITE_SPACE)
 
 
-def _text_of(value: Any) -> str:
-    """The text that an array member becomes when the array is turned into a number."""
+def utf16_length(text: str) -> int:
+    """Returns the length in UTF-16 units, which is what length limits of the wire format count."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def to_text(value: object) -> str:
+    """Returns the text of a JSON value; null, false, 0, NaN and an absent field (`ABSENT`) are the empty text.
+
+    Clients exist that send 15 where a text is meant: the record and ticket routes read their texts so.
+    """
+    if value is ABSENT or value is None or value is False or value == 0 or value == "" or value != value:
+        return ""
+    return _text_of(value)
+
+
+def trimmed_text(value: object) -> str:
+    """Returns `to_text(value)` trimmed: how repository slugs, sections, commit ids and ticket members are read."""
+    return trim(to_text(value))
+
+
+def _text_of(value: object) -> str:
+    """The text of a JSON value, and of a member of an array that is turned into text."""
+    if isinstance(value, str):
+        return value
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | float):
-        return repr(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number_text(value)
     if isinstance(value, list):
         return ",".join(_text_of(entry) for entry in value)
     return "[object Object]"
+
+
+def _number_text(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return re.sub(r"e([+-])0*(\d)", r"e\1\2", repr(value))
 
 
 def to_number(value: Any) -> float | int:

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from .coercion import trimmed_text
-from .javascript import ABSENT, iso_time, to_safe_integer
+from .javascript import ABSENT, iso_time, to_safe_integer, trimmed_text
 from .records.identity import DIGEST, RESERVED_SLUGS, is_record_id, is_slug
 from .wire.snapshot_uploads import (
     InvalidSnapshotDigest,

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from .coercion import trimmed_text
-from .javascript import ABSENT, to_number, to_safe_integer
+from .javascript import ABSENT, to_number, to_safe_integer, trimmed_text
 from .wire.state_writer import (
     InvalidStateWriterHeartbeat,
     InvalidStateWriterRelease,

@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ..coercion import trimmed_text
-from ..javascript import ABSENT
+from ..javascript import ABSENT, trimmed_text
 from ..wire.records import CanonicalRecordDigestMismatch, CanonicalRecordTooLarge, InvalidCanonicalCommitRecords
 from .identity import COMMIT_ID, DIGEST, is_slug
 from .text import MAX_RECORD_BYTES, digest_of, hashed_and_stored

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ..coercion import trimmed_text
-from ..javascript import ABSENT, to_safe_integer
+from ..javascript import ABSENT, to_safe_integer, trimmed_text
 from ..wire.records import InvalidCanonicalRecordExport, InvalidCanonicalRecordListing
 from .identity import SECTIONS, TUPLE_SECTIONS, is_slug
 

@@ -13,8 +13,7 @@ from typing import Final
 
 import msgspec
 
-from ..coercion import to_text, trimmed_text, utf16_length
-from ..javascript import ABSENT
+from ..javascript import ABSENT, to_text, trimmed_text, utf16_length
 from ..wire.records import InvalidCanonicalRecordTuple as _Refused
 from .identity import DIGEST, TUPLE_SECTIONS, item_number, tuple_path
 from .text import MAX_RECORD_BYTES, decode_base64, digest_of, packet_reference_holds

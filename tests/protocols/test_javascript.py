@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.protocols.javascript import ABSENT, MAX_SAFE_INTEGER, iso_time, to_number, to_safe_integer, trim
+from moorage.protocols.javascript import (
+    ABSENT,
+    MAX_SAFE_INTEGER,
+    iso_time,
+    to_number,
+    to_safe_integer,
+    to_text,
+    trim,
+    utf16_length,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
@@ -141,3 +150,43 @@ def test_trim() -> None:
 )
 def test_times(milliseconds: int, text: str) -> None:
     assert iso_time(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (ABSENT, ""),
+        (None, ""),
+        (False, ""),
+        (0, ""),
+        (-0.0, ""),
+        (math.nan, ""),
+        (True, "true"),
+        (15, "15"),
+        (15.0, "15"),
+        (1.5, "1.5"),
+        (1e-7, "1e-7"),
+        (1e21, "1e+21"),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        ([1, [None, "a"], False], "1,,a,false"),
+        ([], ""),
+        ({}, "[object Object]"),
+    ],
+)
+def test_texts(value: Any, text: str) -> None:
+    assert to_text(value) == text
+
+
+@given(json_values)
+def test_an_array_of_one_is_its_member_in_text_and_number(value: Any) -> None:
+    if value is not None and not isinstance(value, bool) and value == value:
+        assert to_text([value]) == (to_text(value) or ("" if value == "" or isinstance(value, list) else "0"))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        same, alone = to_number([value]), to_number(value)
+        assert same == alone or (math.isnan(same) and math.isnan(alone))
+
+
+@pytest.mark.parametrize(("text", "length"), [("", 0), ("é", 1), ("\U0001f600", 2), ("a\uffff", 2)])
+def test_lengths_are_in_utf_16_units(text: str, length: int) -> None:
+    assert utf16_length(text) == length

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moorage.protocols import records as rules
-from moorage.protocols.coercion import to_text
+from moorage.protocols.javascript import to_text
 from moorage.protocols.records.text import hashed_and_stored
 from moorage.protocols.wire import WireError
 from moorage.protocols.wire.records import (
