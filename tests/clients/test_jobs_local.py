@@ -1,7 +1,9 @@
 """The local queue on real files: scan and drift, sidecars, manifests, issues, presence, waiting, crashes."""
 
+import contextlib
 import json
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +263,62 @@ def test_a_crash_in_an_operation_leaves_nothing(project: Project) -> None:
                 queue.database.transact(crashing(statements))
         assert queue.database.execute(Statement("SELECT * FROM state_job_contents")) == []
         assert queue.database.execute(Statement("SELECT * FROM state_events")) == []
+
+
+def test_a_crash_at_any_statement_of_a_verb_leaves_the_state_before(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(BaseException):
+        pass
+
+    left = 10**9
+    real = QueueDatabase.execute
+
+    def counted(database: QueueDatabase, statement: Statement) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Crash
+        return real(database, statement)
+
+    def tables() -> list[Any]:
+        names = ("jobs", "job_contents", "executions", "findings", "summaries", "events")
+        with contextlib.closing(sqlite3.connect(project.folder.database)) as other:
+            return [other.execute(f"SELECT * FROM state_{name}").fetchall() for name in names]
+
+    with project.open() as queue:
+        queue.scan()
+        monkeypatch.setattr(QueueDatabase, "execute", counted)
+
+        def crashing(verb: str, body: dict[str, Any]) -> dict[str, Any]:
+            """Runs a verb with a crash at its first statement, at its second, and so on, until it goes through."""
+            nonlocal left
+            before, place = tables(), 0
+            while True:
+                left = place
+                try:
+                    answer = queue.call(verb, body)
+                except Crash:
+                    assert tables() == before, (verb, place)
+                    place += 1
+                else:
+                    left = 10**9
+                    assert place > 1, verb
+                    assert tables() != before, verb
+                    return answer
+
+        finding = {"type": "vague", "severity": "warn", "message": "m"}
+        report = json.dumps({**CLEAN, "findings": [finding, finding]})
+        # the submit of a finder goes on after its commit, with the mirror of the sidecar
+        job = queue.call("submit", {"extension": "fx/probe", "node": "notes/a.md"})["job"]
+        crashing("claim", {})
+        closed = {"id": job["id"], "nonce": job["nonce"], "status": "completed", "report": report}
+        crashing("record", closed)
+        assert queue.call("show", {"id": job["id"]})["status"] == "completed"
+        crashing("submit", {"extension": "fx/brief", "node": "notes/a.md"})
+        crashing("cancel", {"all": True})
+        crashing("submit", {"extension": "fx/brief", "node": "notes/a.md"})
+        crashing("fail", {"all": True})
 
 
 def test_ids_are_drawn_again_when_they_clash(project: Project) -> None:
