@@ -277,3 +277,26 @@ def test_each_attempt_has_one_outcome_at_most_and_the_last_start_leaves_none_ope
     rows.prune(now + RETENTION_MS)
     assert len(rows.page(0, None, 500)) == len(open_ones)
     storage.close()
+
+
+def test_no_statement_scans_the_receipts() -> None:
+    storage = Storage()
+    rows = MutationEvents(storage)
+    statements: list[str] = []
+    storage.sql.connection.set_trace_callback(statements.append)
+    event = rows.begin(lambda n: WRITE.tried(producer("a/b", "", "2026-11-30"), n), WRITE.digest, "2026-11-30", START)
+    rows.end(event, Outcome.accepted, START)
+    rows.close_open(START)
+    rows.was_accepted(WRITE.digest)
+    rows.page(0, "2026-12-01", 10)
+    rows.open_count(None)
+    rows.prune(START)
+    storage.sql.connection.set_trace_callback(None)
+    looked = [text for text in statements if text.startswith(("SELECT", "UPDATE", "DELETE"))]
+    assert len(looked) >= 7
+    for text in looked:
+        plan = [row[3] for row in storage.sql.connection.execute(f"EXPLAIN QUERY PLAN {text}")]
+        found = [line for line in plan if "code_host_mutation_events" in line]
+        assert found, text
+        assert all(line.startswith("SEARCH") or "_open" in line for line in found), (text, plan)
+    storage.close()
