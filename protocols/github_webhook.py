@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from .intake.versions import status_marker, version_id
 from .javascript import trim
+from .ledger.canonical import sha256_text
 from .queue.decisions import MAX_PROMPT, RE_REVIEW, utf16_units
 from .queue.times import parse_time
 
@@ -185,7 +186,7 @@ def _command(payload: Mapping[str, Any], repository: Mapping[str, Any], policy: 
         return Ignored("comment not identified")
     while utf16_units(prompt) > MAX_PROMPT:
         prompt = prompt[: MAX_PROMPT // 2 if utf16_units(prompt[:MAX_PROMPT]) > MAX_PROMPT else MAX_PROMPT]
-    digest = hashlib.sha256(str(body).encode("utf-8", "replace")).hexdigest()
+    digest = sha256_text(str(body))
     identity = version_id(comment["id"], updated_at, digest)
     is_pull = "pull_request" in issue
     source = {

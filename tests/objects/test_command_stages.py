@@ -183,3 +183,19 @@ def test_an_acknowledgement_that_never_succeeds_does_not_hold_the_review_back() 
     assert (receipt.outcome, (receipt.detail or "")[:15]) == ("completed", "acknowledgement")
     assert harness.host.dispatches
     harness.close()
+
+
+def test_a_defect_under_one_command_holds_no_other_back() -> None:
+    def broken(name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "comment" and arguments[0].source_comment_id == 9001:
+            raise RuntimeError("a defect")
+
+    harness = QueueHarness(broken)
+    harness.ok("admit_command", intake())
+    harness.ok("admit_command", intake(comment=9002))
+    harness.advance(60_000)
+    assert harness.host.acknowledged == [intake(comment=9002)["commandVersionId"]]
+    record = harness.queue.command_intakes.get(intake()["commandVersionId"])
+    assert record is not None
+    assert (record.stage, record.attempts > 0) == ("verify_pending", True)
+    harness.close()

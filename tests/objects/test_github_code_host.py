@@ -266,3 +266,12 @@ async def test_a_command_gets_the_work_on_its_standard_input(tmp_path: Any) -> N
         await CommandCodeHost(str(tmp_path / "missing")).dispatch("x", {})
     with pytest.raises(ValueError, match="must name a program"):
         CommandCodeHost(" ")
+
+
+async def test_half_a_character_in_a_comment_is_digested_as_the_webhook_does() -> None:
+    github = StandIn()
+    text = b'{"body": "@x re-review \\ud800", "updated_at": "2026-08-12T16:25:26Z", "issue_url": "/issues/42"}'
+    github.routes["GET /repos/acme/widgets/issues/comments/9001"] = httpx.Response(200, content=text)
+    found = await github.host().comment(parse_intake(intake()))
+    assert found is not None
+    assert found.body_digest == hashlib.sha256("@x re-review \ufffd".encode()).hexdigest()

@@ -5,7 +5,6 @@ Every request has a
 deadline. A request that went out without an answer is told apart from one that never left.
 """
 
-import hashlib
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import httpx
 import jwt
 
 from moorage.protocols.intake.versions import CommandIntake
+from moorage.protocols.ledger.canonical import sha256_text
 from moorage.protocols.queue.decisions import Decision
 from moorage.protocols.queue.times import parse_time
 
@@ -118,7 +118,7 @@ class GitHubCodeHost:
                 return None
             raise
         number = str(found.get("issue_url") or "").rpartition("/")[2]
-        digest = hashlib.sha256(str(found.get("body") or "").encode()).hexdigest()
+        digest = sha256_text(str(found.get("body") or ""))
         return Comment(int(number) if number.isdigit() else 0, digest, parse_time(found.get("updated_at")))
 
     async def run(self, run_id: str, attempt: int | None) -> Run | None:

@@ -20,6 +20,7 @@ from moorage.protocols.queue.receipts import acknowledgement_write
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.intake import InvalidCommandIntake
 
+from ...runtime.errors import DurableObjectAbort
 from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHost, CodeHostError, Comment, Target
 from ..intake import IntakeRecord
@@ -64,7 +65,14 @@ class CommandMethods(MutationMethods):
         if host is None:
             return
         for record in self.command_intakes.due(self.now()):
-            await self._work_off(host, record)
+            try:
+                await self._work_off(host, record)
+            except DurableObjectAbort:
+                raise
+            except Exception:
+                # one version that meets a defect must not hold back those behind it
+                logger.exception("command %s", record.intake.command_version_id)
+                self.command_intakes.defer(record, self.now(), "internal error")
 
     async def _work_off(self, host: CodeHost, record: IntakeRecord) -> None:
         version = record.intake.command_version_id
