@@ -123,11 +123,12 @@ def intake_command(
     from ..state_writer import StateWriter
     from .intake import Intake, intake
     from .publish import read_files
+    from .receipts import recorded
     from .repository import File
 
     if claim_id is None and paths:
         raise ConfigurationError("PATHS belong to work: give its --id")
-    dispatch = _dispatch(program, repository)
+    dispatch = recorded(_dispatch(program, repository), repository, os.environ)
     files = {path: file for path, file in read_files(source, list(paths), []).items() if isinstance(file, File)}
     more: dict[str, Any] = {"branch": branch, "author": author, "email": email, "create": create}
     if claim_id is None:

@@ -18,6 +18,10 @@ class DispatchFailed(ClientError):
     """The claim was not taken, or nobody knows; it stays pending and is dispatched again under the same id."""
 
 
+class DispatchRefused(DispatchFailed):
+    """The claim was certainly not taken: it was refused, or the dispatch never left."""
+
+
 class Dispatch(Protocol):
     """The side effect. It may see an id more than once and should do the work of it once."""
 
@@ -40,7 +44,7 @@ class CommandDispatch:
                 self._arguments, input=given, capture_output=True, env=environment, timeout=SECONDS, check=False
             )
         except OSError as error:
-            raise DispatchFailed(f"{self._arguments[0]} cannot be run: {error.strerror}") from None
+            raise DispatchRefused(f"{self._arguments[0]} cannot be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise DispatchFailed(f"{self._arguments[0]} did not end within {SECONDS:.0f} s") from None
         if done.returncode != 0:
@@ -73,7 +77,10 @@ class GithubDispatch:
         try:
             with httpx.Client(transport=self._transport, timeout=SECONDS) as client:
                 answer = client.post(self._url, content=json.dumps(body), headers=self._headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise DispatchRefused(f"dispatch to {self._repository}: {type(error).__name__}") from None
         except httpx.HTTPError as error:
             raise DispatchFailed(f"dispatch to {self._repository}: {type(error).__name__}") from None
         if answer.status_code != httpx.codes.NO_CONTENT:
-            raise DispatchFailed(f"dispatch to {self._repository}: status {answer.status_code}")
+            refused = DispatchRefused if 400 <= answer.status_code < 500 else DispatchFailed
+            raise refused(f"dispatch to {self._repository}: status {answer.status_code}")

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 
 from moorage.clients.errors import ConfigurationError
 from moorage.clients.git.claims import Claim, ClaimConflict, InvalidClaim
-from moorage.clients.git.dispatch import CommandDispatch, DispatchFailed, GithubDispatch
+from moorage.clients.git.dispatch import CommandDispatch, DispatchFailed, DispatchRefused, GithubDispatch
 from moorage.clients.git.intake import MAX_RECOVERED, Intake, Taken, intake
+from moorage.clients.git.receipts import recorded
 from moorage.clients.git.repository import File, GitFailed, PushRejected
+from moorage.clients.ledger.files import TrustedRoot
+from moorage.clients.ledger.spool import read_spool
 from moorage.clients.state_writer import LeaseLost
 from tests.support.command_line import served_plane
 from tests.support.git_remote import Leases, Remote
@@ -271,3 +275,55 @@ def test_the_command(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert refused.exit_code == 1, wrong
             assert refused.output.startswith("Error: "), refused.output
     assert len(remote.commits()) == 3
+
+
+RECORDING = {
+    "CLAWSWEEPER_ACTION_LEDGER_FORCE": "1",
+    "CLAWSWEEPER_ACTION_LEDGER_PARTITION_DATE": "2026-11-30",
+    "GITHUB_REPOSITORY": "acme/ops",
+    "GITHUB_SHA": "a" * 40,
+    "GITHUB_WORKFLOW": "intake.yml",
+    "GITHUB_JOB": "intake",
+    "GITHUB_RUN_ID": "501",
+    "GITHUB_RUN_ATTEMPT": "1",
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "mutation"),
+    [
+        (None, "accepted", True),
+        (DispatchRefused("status 422"), "rejected", False),
+        (DispatchFailed("silence"), "outcome_unknown", True),
+        (KeyboardInterrupt(), "outcome_unknown", True),
+    ],
+)
+def test_a_dispatch_stands_between_its_receipts(
+    error: BaseException | None, reason: str, mutation: bool, tmp_path: Path
+) -> None:
+    root = TrustedRoot(str(tmp_path))
+
+    def inner(claim_id: str, event: str, payload: dict[str, Any]) -> None:
+        [attempt] = read_spool(root)
+        assert attempt.record["attributes"]["completion_reason"] == "dispatch_attempted"
+        if error is not None:
+            raise error
+
+    dispatch = recorded(inner, "acme/work", {**RECORDING, "CLAWSWEEPER_ACTION_LEDGER_ROOT": str(tmp_path)})
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        dispatch("w1", "go", {})
+    [outcome] = [event.record for event in read_spool(root) if event.parent is not None]
+    assert (outcome["attributes"]["completion_reason"], outcome["action"]["mutation"]) == (
+        f"dispatch_{reason}",
+        mutation,
+    )
+
+
+def test_what_cannot_be_recorded_is_not_dispatched(tmp_path: Path) -> None:
+    called: list[str] = []
+    environment = {"CLAWSWEEPER_ACTION_LEDGER_FORCE": "1", "CLAWSWEEPER_ACTION_LEDGER_ROOT": str(tmp_path)}
+    dispatch = recorded(lambda claim_id, event, payload: called.append(claim_id), None, environment)
+    with pytest.raises(ConfigurationError, match="cannot be recorded"):
+        dispatch("w1", "go", {})
+    assert called == []
+    assert recorded(dispatch, None, {}) is dispatch
