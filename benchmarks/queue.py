@@ -144,8 +144,9 @@ async def _work_off(namespace: Any, host: Any, items: int, show: Callable[[str, 
     for latencies in kinds.values():
         latencies.started, latencies.cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(worker(number) for number in range(WORKERS)))
-    for kind, latencies in kinds.items():
-        show(f"{kind}, {WORKERS} workers", latencies.row())
+    rows = {kind: latencies.row() for kind, latencies in kinds.items()}
+    for kind, row in rows.items():
+        show(f"{kind}, {WORKERS} workers", row)
 
 
 async def _measure(largest: int, items: int, show: Callable[[str, dict[str, float]], None]) -> None:
