@@ -24,7 +24,7 @@ FAMILY = "do"
 
 
 def within_a_second() -> int:
-    """The time, never a whole second: what is observed of `secondsGranularity` needs milliseconds that are cut off."""
+    """The time, never a whole second: what is observed of `secondsGranularity` needs milliseconds to cut off."""
     now = wall_clock()
     return now if now % 1000 else now + 1
 
