@@ -1,6 +1,5 @@
 """The import finder."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -105,8 +104,11 @@ print(cloudflare.client)
     assert run(code, tmp_path) == "True"
 
 
-@pytest.mark.parametrize("name", ["js", "pyodide.ffi", "asgi"])
-def test_without_the_finder_nothing_is_taken(name: str) -> None:
-    assert importlib.util.find_spec(name.partition(".")[0]) is None or "moorage" not in str(
-        importlib.util.find_spec(name.partition(".")[0])
-    )
+@pytest.mark.parametrize("name", ["js", "pyodide", "asgi"])
+def test_without_the_finder_nothing_is_taken(name: str, tmp_path: Path) -> None:
+    # In a process of its own: in this one a host may have installed the finder.
+    code = f"""
+import importlib.util
+print("moorage" in str(importlib.util.find_spec({name!r})))
+"""
+    assert run(code, tmp_path) == "False"
