@@ -259,6 +259,8 @@ async def test_calls_leave_nothing_behind(on_disk: Make) -> None:
     gc.collect()
     assert len(gc.get_objects()) - before < 200
     instance = next(iter(runtime.namespaces["w-Hostile"].live.values()))
+    for _ in range(50):
+        await asyncio.sleep(0)
     assert (instance.active, len(instance.answers), len(instance.tasks)) == (0, 0, 0)
 
 
