@@ -127,6 +127,8 @@ class Database:
         self.before_commit: Callable[[], tuple[WalFile, ...]] = tuple
         self.after_commit: Callable[[], None] = lambda: None
         self.cursors: weakref.WeakSet[Any] = weakref.WeakSet()
+        # How often everything was deleted: a reader that began before has nothing left to read.
+        self.deletions = 0
         self.tables: dict[str, bool] = {}
         self.generation = 0
         self._commits = 0
@@ -411,6 +413,7 @@ class Database:
         for cursor in list(self.cursors):
             cursor.close()
         self.cursors.clear()
+        self.deletions += 1
         execute = self.connection.execute
         execute("PRAGMA foreign_keys=OFF")
         try:

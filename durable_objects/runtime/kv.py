@@ -168,6 +168,11 @@ class KeyValueTable:
 
     def iterate(self, selection: Range) -> Iterator[tuple[str, Any]]:
         """Yields the pairs of a range while they are read."""
-        if self._database.has_table(TABLE):
-            for key, data in self._database.connection.execute(*select(selection)):
-                yield key, loads(data)
+        if not self._database.has_table(TABLE):
+            return
+        rows = self._database.connection.execute(*select(selection))
+        # `deleteAll` gives up open cursors: SQLite would lock the table they read.
+        self._database.cursors.add(rows)
+        given = self._database.deletions
+        while given == self._database.deletions and (row := rows.fetchone()) is not None:
+            yield row[0], loads(row[1])
