@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS session_lease (
   expires_at INTEGER NOT NULL
 ) STRICT;
 """
+HAS_LEASE: Final = "SELECT 1 FROM sqlite_master WHERE name = 'session_lease'"
 GET_LEASE: Final = "SELECT token, holder, expires_at FROM session_lease"
 PUT_LEASE: Final = (
     "INSERT OR REPLACE INTO session_lease (singleton, token, holder, expires_at) VALUES (1, ?1, ?2, ?3)"
@@ -48,7 +49,8 @@ class SessionCommits(DurableObject):
         super().__init__(ctx, env)
         self._sql = ctx.storage.sql
         self._now = clock_of(ctx)
-        self._sql.exec(SCHEMA)
+        # made by the first lease: a session that was only asked for leaves nothing behind
+        self._made = bool(self._sql.exec(HAS_LEASE).toArray())
         self._leases: dict[str, Callable[[Any], Reply]] = {
             "lease-acquire": self._acquire,
             "lease-renew": self._renew,
@@ -72,10 +74,13 @@ class SessionCommits(DurableObject):
 
     @property
     def _lease(self) -> shared.Lease:
-        rows = self._sql.exec(GET_LEASE).toArray()
+        rows = self._sql.exec(GET_LEASE).toArray() if self._made else []
         return shared.Lease(rows[0]["token"], rows[0]["holder"], rows[0]["expires_at"]) if rows else shared.Lease()
 
     def _put(self, lease: shared.Lease) -> shared.Lease:
+        if not self._made:
+            self._sql.exec(SCHEMA)
+            self._made = True
         self._sql.exec(PUT_LEASE, lease.token, lease.holder, lease.expires_at)
         return lease
 

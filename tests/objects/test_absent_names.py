@@ -1,4 +1,4 @@
-"""Asking for a queue or a sweep that nobody made makes no file, whatever is asked and however it is refused."""
+"""Asking for a queue, a sweep or a session that nobody made makes no file, whatever is asked and however it is refused."""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.durable_objects.objects.jobs import REGISTRY, JobQueue
+from moorage.durable_objects.objects.sessions import SessionCommits
 from moorage.durable_objects.objects.sweep_state import SweepState
 from moorage.durable_objects.runtime import Runtime
 from moorage.protocols.jobs.routes import VERB_AUTH
@@ -18,7 +19,7 @@ STATE = "schema_version: 1\n"
 
 
 class Folder:
-    """A runtime on a folder, with both classes."""
+    """A runtime on a folder, with the three classes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,6 +27,7 @@ class Folder:
         env = SimpleNamespace()
         env.JOB_QUEUE = self.queues = self.runtime.namespace("w-JobQueue", JobQueue, env)
         self.sweeps = self.runtime.namespace("w-SweepState", SweepState, env)
+        self.sessions = self.runtime.namespace("w-SessionCommits", SessionCommits, env)
 
     @property
     def files(self) -> list[Path]:
@@ -36,6 +38,10 @@ class Folder:
         opened = Folder(self.path)
         await opened.runtime.start()
         return opened
+
+    async def session(self, verb: str, **body: Any) -> tuple[int, Any]:
+        answer = await self.sessions.getByName("c/s").call(verb, "c", "s", json.dumps(body).encode())
+        return answer["status"], answer["value"]
 
     async def sweep(self, verb: str, **body: Any) -> tuple[int, Any]:
         answer = await self.sweeps.getByName("s").call(verb, json.dumps(body))
@@ -136,3 +142,27 @@ async def test_a_refusal_that_came_after_the_tables(folder: Folder) -> None:
     assert folder.files == []
     assert (await folder.sweep("read"))[0] == 404
     assert (await folder.sweep("lease-acquire", writer="w"))[0] == 200
+
+
+async def test_a_session_that_is_not_there(folder: Folder) -> None:
+    held = {"holder": "h", "token": 1, "ttl_seconds": 60}
+    cases = [
+        ("lease-renew", held, 409, "session_lease_lost"),
+        ("lease-release", held, 409, "session_lease_lost"),
+        ("lease-acquire", {"holder": "", "ttl_seconds": 60}, 400, "session_usage"),
+        ("pointer-move", {"holder": "h", "token": 1, "document": "{}", "expect": None}, 503, None),
+    ]
+    for verb, body, status, code in cases:
+        found, value = await folder.session(verb, **body)
+        assert (found, value["error"]) == (status, code or value["error"]), verb
+    assert folder.files == []
+
+
+async def test_the_first_lease_makes_the_session(folder: Folder) -> None:
+    status, lease = await folder.session("lease-acquire", holder="h", ttl_seconds=60)
+    assert (status, lease["token"]) == (200, 1)
+    opened = await folder.again()
+    status, _ = await opened.session("lease-acquire", holder="other", ttl_seconds=60)
+    assert status == 423
+    assert (await opened.session("lease-release", holder="h", token=1))[0] == 200
+    await opened.runtime.close()
