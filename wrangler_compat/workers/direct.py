@@ -57,7 +57,8 @@ def _returns_what_it_awaits(code: CodeType, offset: int) -> bool:
 
 def _look(code: CodeType, offset: int) -> bool:
     instructions = {instruction.offset: instruction for instruction in dis.get_instructions(code)}
-    waiting = instructions.get(offset)
+    # Python 3.12 gives the place of the instruction's inline cache, which is no instruction of its own.
+    waiting = instructions[max(place for place in instructions if place <= offset)] if offset >= 0 else None
     if waiting is None or not waiting.opname.startswith("SEND") or not isinstance(waiting.argval, int):
         return False
     place = waiting.argval
