@@ -1,9 +1,10 @@
 """Version 1: `sha256=<hex HMAC-SHA256 of the body>` (spec state-plane-protocol 2.1)."""
 
-import hashlib
 import hmac
 from collections.abc import Sequence
 from typing import Final
+
+from .mac import mac
 
 HEADER: Final = "x-clawsweeper-exact-review-signature"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -12,7 +13,7 @@ _BASE_LINE: Final = b'\n"@signature-params": ('
 
 def sign(secret: bytes, body: bytes) -> str:
     """The header's value for `body`; a GET signs no bytes at all."""
-    return "sha256=" + hmac.digest(secret, body, hashlib.sha256).hex()
+    return f"sha256={mac(secret, body).hexdigest()}"
 
 
 def is_signable(body: bytes) -> bool:

@@ -1,12 +1,12 @@
 """Version 2: signing a request, and checking one."""
 
-import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from .digest import check_content_digest, content_digest
+from .mac import mac
 from .message import Request, component_name, signature_base
 from .refusals import Reason, Refused
 from .structured import InnerList, Item, Malformed, Parameters, parse_dictionary, serialize_bare, serialize_inner_list
@@ -44,11 +44,11 @@ def sign_request(
         {"created": created, "nonce": nonce, "keyid": key_id, "alg": ALGORITHM},
     )
     request = Request(method, path, query, ((b"content-digest", digest.encode()),))
-    mac = hmac.digest(key, signature_base(request, covered), hashlib.sha256)
+    signed = mac(key, signature_base(request, covered)).digest()
     return {
         "content-digest": digest,
         "signature-input": f"{LABEL}={serialize_inner_list(covered)}",
-        "signature": f"{LABEL}={serialize_bare(mac)}",
+        "signature": f"{LABEL}={serialize_bare(signed)}",
     }
 
 
@@ -108,7 +108,7 @@ def check_signature(request: Request, covered: InnerList, signature: bytes, keys
     base = signature_base(request, covered)
     good = False
     for key in keys:
-        good |= hmac.compare_digest(hmac.digest(key, base, hashlib.sha256), signature)
+        good |= hmac.compare_digest(mac(key, base).digest(), signature)
     return good
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from moorage.durable_objects.runtime.web import Request, Response
+from moorage.durable_objects.runtime.web import BodyTooLarge, Exchange, Request, Response
 
 from . import metrics, triggers
 from .host import Host, Receive, Scope, Send
@@ -23,10 +23,6 @@ _log = logging.getLogger("moorage.host")
 _JSON: Final = (b"content-type", b"application/json; charset=utf-8")
 CLIENT_GONE: Final = 499
 """What the log and the counters say of a request whose client hung up before there was an answer."""
-
-
-class BodyTooLarge(Exception):
-    """The request's body passed the transport's limit while it was read."""
 
 
 class Application:
@@ -74,49 +70,41 @@ class Application:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        status = 500
-        begun = False
-        incoming: _Incoming | None = None
-
-        async def sending(message: Any) -> None:
-            nonlocal status, begun
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                begun = True
-            await send(message)
-
+        exchange = Exchange(receive, send, self._max_body)
+        status = 0
         try:
             if self._hooks is not None and scope["path"].startswith("/__test/"):
-                await self._hooks(scope, receive, sending)
+                await self._hooks(scope, receive, exchange.send)
                 return
             host = self.host
             if not host.workers:
-                await _answer(sending, 503, self._explain(host.failure, "worker_not_loaded"))
+                await _answer(exchange.send, 503, self._explain(host.failure, "worker_not_loaded"))
                 return
             if host.mode == "dev" and scope["path"] in triggers.LOCAL:
-                await triggers.answer(host, scope, sending)
+                await triggers.answer(host, scope, exchange.send)
                 return
-            incoming = _Incoming(receive, self._max_body)
-            request = Request.from_asgi(scope, incoming, sending)
+            request = Request.over(scope, exchange)
             response = await host.fetch(host.workers[0], request)
-            if not begun and incoming.gone:
-                status = CLIENT_GONE
-            await response.send(sending, head=scope["method"] == "HEAD", gone=request.disconnected)
+            if response.passthrough:
+                response.raise_failure()
+            else:
+                await response.send(exchange.send, head=scope["method"] == "HEAD", gone=request.disconnected)
         except BodyTooLarge:
-            if not begun:
+            if not exchange.started:
                 # the rest of the body is never read, so the connection cannot be used again
                 too_large = {"error": "body_too_large", "limit": self._max_body}
-                await _answer(sending, 413, too_large, close=True)
+                await _answer(exchange.send, 413, too_large, close=True)
         except Exception as error:
-            if isinstance(error, ConnectionResetError) and incoming is not None and incoming.gone:
+            if isinstance(error, ConnectionResetError) and exchange.gone:
                 status = CLIENT_GONE
                 return
             _log.exception("%s %s failed", scope["method"], scope["path"])
-            if begun:
+            if exchange.started:
                 raise  # the server cuts the connection: the client must not take half an answer for a whole one
-            await _answer(sending, 500, self._explain(error, "internal_error"))
+            await _answer(exchange.send, 500, self._explain(error, "internal_error"))
         finally:
             elapsed = time.perf_counter() - started
+            status = status or exchange.status or (CLIENT_GONE if exchange.gone else 500)
             metrics.request(status, elapsed)
             if self._access_log:
                 self._log_access(scope["method"], scope["path"], status, elapsed)
@@ -153,27 +141,6 @@ class Application:
             if status == 101:
                 raise  # the server closes the connection
             await refuse(_json(500, self._explain(error, "internal_error")), scope, receive, send)
-
-
-class _Incoming:
-    """`receive`, ending a body that grows beyond `limit` bytes while it is read; `gone` once the client has left."""
-
-    __slots__ = ("_left", "_receive", "gone")
-
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive = receive
-        self._left = limit
-        self.gone = False
-
-    async def __call__(self) -> Any:
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._left -= len(message.get("body", b""))
-            if self._left < 0:
-                raise BodyTooLarge
-        elif message["type"] == "http.disconnect":
-            self.gone = True
-        return message
 
 
 def _json(status: int, value: Mapping[str, Any]) -> Response:

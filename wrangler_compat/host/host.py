@@ -4,6 +4,7 @@ import inspect
 import logging
 import os
 import sys
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import Context, copy_context
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from ..config import Variables, WorkerConfig, load, resolve_variables
 from ..workers import lifespan, sockets, switching
 from ..workers import outgoing as outgoing_http
 from ..workers.calling import call, call_fetch
-from ..workers.current import ExecutionContext, WorkerContext, contained, running
+from ..workers.current import ExecutionContext, WorkerContext, contain, contained, running
 from ..workers.discovery import Compatibility, Entrypoints, discover
 from . import loader, venvs
 from .assets import StaticAssets
@@ -307,10 +308,12 @@ class Host:
             target = self._target(worker, "fetch")
             if target is None:
                 raise LookupError(f"{worker.config.name} has no fetch handler")
-            if worker.found.default is None:
-                context = ExecutionContext(worker.context)
-                return await contained(call_fetch(target, request, worker.context.env, context))
-            return await contained(call_fetch(target, request, None, None))
+            legacy = worker.found.default is None
+            rest = (worker.context.env, ExecutionContext(worker.context)) if legacy else (None, None)
+            try:
+                return await call_fetch(target, request, *rest)
+            except (SystemExit, CancelledError) as error:
+                contain(error)
 
     async def scheduled(self, worker: Worker, cron: str, moment: int) -> None:
         """Delivers a cron event. Raises LookupError without a handler, and whatever the handler raises."""

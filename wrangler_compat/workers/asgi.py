@@ -18,7 +18,7 @@ from moorage.durable_objects.runtime.web import URL, Body, Headers, ReadableStre
 from . import direct
 from .current import current
 from .entrypoints import WorkerEntrypoint
-from .lifespan import ASGI, shutdown_all, state_of
+from .lifespan import ASGI, known_state, shutdown_all, state_of
 
 logger = logging.getLogger("asgi")
 
@@ -69,54 +69,36 @@ async def fetch(app: Any, req: Any, env: Any, ctx: Any = None) -> Response:
     request = as_request(req)
     if request.scope is not None and request.scope["type"] == "websocket":
         return await websocket(app, request, env)
-    state = await state_of(app)
-    if request.asgi_send is not None and request.asgi_receive is not None and direct.goes_to_the_host():
+    state = known_state(app)
+    if state is None:
+        state = await state_of(app)
+    if request.exchange is not None and request.asgi_receive is not None and direct.goes_to_the_host():
         return await _straight(app, request, env, state)
     return await _beside(app, request, env, state)
 
 
 async def _straight(app: Any, request: Request, env: Any, state: dict[str, Any]) -> Response:
-    send = request.asgi_send
+    exchange = request.exchange
     assert request.scope is not None
-    assert send is not None
-    started = complete = gone = False
-    status = 200
-
-    async def listened() -> Any:
-        nonlocal gone
-        message = await receive()
-        gone = gone or message["type"] == "http.disconnect"
-        return message
-
-    async def watched(message: Any) -> None:
-        nonlocal started, complete, status
-        kind = message["type"]
-        if kind == "http.response.start":
-            started, status = True, message["status"]
-        elif kind == "http.response.body" and not message.get("more_body"):
-            complete = True
-        await send(message)
-
+    assert exchange is not None
     scope = {**request.scope, "env": env, "state": dict(state)}
-    receive: Any = request.asgi_receive
-    assert receive is not None
-    request.asgi_send = None
+    request.exchange = None
     try:
-        await app(scope, listened, watched)
+        await app(scope, exchange.receive, exchange.send)
     except Exception as error:
-        if not started:
-            request.asgi_send = send
+        if not exchange.started:
+            request.exchange = exchange
             logger.error("ASGI request failed", exc_info=error)
             raise
         logger.error("Exception in ASGI application after response started", exc_info=error)
-        return Response.sent(status, None if complete else error)
-    if not started and not gone:
-        request.asgi_send = send
+        return Response.sent(exchange.status, None if exchange.complete else error)
+    if not exchange.started and not exchange.gone:
+        request.exchange = exchange
         raise RuntimeError("The application did not generate a response")
-    return Response.sent(status)
+    return Response.sent(exchange.status or 200)
 
 
-class _Exchange:
+class _SeparateRun:
     """One run of an application beside the program: its messages on one side, a Response on the other."""
 
     def __init__(self, request: Request) -> None:
@@ -244,7 +226,7 @@ class _Exchange:
 class _Chunks:
     """The body of an exchange. When it is closed, or nobody holds it any more, the application is told."""
 
-    def __init__(self, exchange: _Exchange) -> None:
+    def __init__(self, exchange: _SeparateRun) -> None:
         self._exchange = exchange
 
     def __aiter__(self) -> _Chunks:
@@ -264,7 +246,7 @@ class _Chunks:
 
 
 async def _beside(app: Any, request: Request, env: Any, state: dict[str, Any]) -> Response:
-    exchange = _Exchange(request)
+    exchange = _SeparateRun(request)
     scope = request_to_scope(request, env, state=state)
 
     async def run() -> None:

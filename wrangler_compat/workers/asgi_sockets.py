@@ -22,10 +22,10 @@ async def serve(app: Any, request: Request, env: Any, state: dict[str, Any]) -> 
     reasons are the server's. Any other request gets one side of a `WebSocketPair`, the application the other.
     """
     scope = request.scope
-    if scope is not None and scope["type"] == "websocket" and request.asgi_send is not None:
-        send, receive = request.asgi_send, request.asgi_receive
-        request.asgi_send = None
-        await app({**scope, "env": env, "state": dict(state)}, receive, send)
+    exchange = request.exchange
+    if scope is not None and scope["type"] == "websocket" and exchange is not None:
+        request.exchange = None
+        await app({**scope, "env": env, "state": dict(state)}, exchange.receive, exchange.send)
         return Response.sent(101)
     return await _over_a_pair(app, request, env, state)
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -55,17 +55,22 @@ class WorkerStopped(RuntimeError):
     """The Worker's code called `exit()`, or let a cancellation of its own pass: an error of that event alone."""
 
 
+def contain(error: SystemExit | asyncio.CancelledError) -> NoReturn:
+    """Raises WorkerStopped for what user code let pass; `error` itself when the running task is being cancelled."""
+    if isinstance(error, SystemExit):
+        raise WorkerStopped(f"SystemExit: {error}") from error
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise error
+    raise WorkerStopped("the Worker's code was cancelled by itself") from error
+
+
 async def contained(work: Awaitable[T]) -> T:
     """Awaits `work`; what would end the whole process (SystemExit), or its task in silence, becomes WorkerStopped."""
     try:
         return await work
-    except SystemExit as error:
-        raise WorkerStopped(f"SystemExit: {error}") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise WorkerStopped("the Worker's code was cancelled by itself") from error
+    except (SystemExit, asyncio.CancelledError) as error:
+        contain(error)
 
 
 class Background:
@@ -164,6 +169,7 @@ __all__ = [
     "Background",
     "ExecutionContext",
     "WorkerContext",
+    "contain",
     "current",
     "in_worker",
     "leave",

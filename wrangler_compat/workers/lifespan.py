@@ -78,6 +78,16 @@ class Lifespan:
             phase = kind.split(".")[1]
             future.set_exception(LifespanFailed(message.get("message") or f"ASGI lifespan {phase} failed"))
 
+    @property
+    def ready(self) -> bool:
+        """Whether the application has started, or knows no lifespan."""
+        return self._started.done() and self._started.exception() is None
+
+    @property
+    def here(self) -> bool:
+        """Whether it belongs to the running loop."""
+        return self.loop is asyncio.get_running_loop()
+
     async def started(self) -> bool:
         """Waits for the start. False when the application knows no lifespan; LifespanFailed when it failed."""
         try:
@@ -88,7 +98,7 @@ class Lifespan:
 
     async def stop(self) -> None:
         """Runs the shutdown. LifespanFailed when the application reports that it failed."""
-        if self._task.done() or not (self._started.done() and self._started.exception() is None):
+        if self._task.done() or not self.ready:
             self._task.cancel()
             await asyncio.wait({self._task})
             return
@@ -100,16 +110,19 @@ class Lifespan:
             self._stopped.result()
 
 
+def known_state(app: Any) -> dict[str, Any] | None:
+    """The lifespan state of `app` when it has started on this loop, else None: see `state_of`."""
+    known = _running.get(id(app))
+    return known.state if known is not None and known.ready and known.app is app and known.here else None
+
+
 async def state_of(app: Any) -> dict[str, Any]:
     """The lifespan state of `app`, which is started first if it is not yet.
 
     Raises LifespanFailed when the startup fails; the next call tries again.
     """
     known = _running.get(id(app))
-    if known is not None and known.app is app and known.loop is asyncio.get_running_loop():
-        if known._started.done() and known._started.exception() is None:
-            return known.state
-    else:
+    if known is None or known.app is not app or not known.here:
         known = Lifespan(app)
         _running[id(app)] = known
         while len(_running) > MOST:

@@ -5,6 +5,7 @@ Needs no server: a request is built over any ASGI scope, a response is sent to a
 
 from .blob import Blob, File
 from .body import Body, Message
+from .exchange import BodyTooLarge, Exchange
 from .formdata import FormData, FormDataValue
 from .headers import Headers, HeadersMessage
 from .platform import PlatformRequest, PlatformResponse
@@ -19,6 +20,8 @@ __all__ = [
     "URL",
     "Blob",
     "Body",
+    "BodyTooLarge",
+    "Exchange",
     "File",
     "FormData",
     "FormDataValue",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .body import Body, Message, Receive, Send, body_of, used_error
+from .exchange import Exchange
 from .headers import Headers, headers_argument
 from .url import normal_url
 from .values import js_string, to_platform
@@ -23,9 +24,13 @@ _UPPER = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _REDIRECTS = frozenset({"follow", "manual", "error"})
-# a URL that is already in its normal form: lower-case host, no default port, nothing to encode, no dot segments
+# a URL that is already in its normal form: a lower-case name or four decimal bytes, no default port, nothing to
+# encode, no dot segments
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _NORMAL = re.compile(
-    r"https?://[a-z0-9][a-z0-9\-]*[a-z](?::(?!80\b|443\b|0)\d+)?/[A-Za-z0-9_~%!$&()*+,;=:@/\-]*(?:\?[^\s#'\"<>]*)?\Z"
+    r"https?://(?:(?:[a-z0-9][a-z0-9\-]*\.)*[a-z][a-z0-9\-]*|" + rf"{_BYTE}(?:\.{_BYTE}){{3}})"
+    r"(?::(?!80\b|443\b|0)[0-9]{1,4})?(?![^?]*/(?:\.|%2[eE]){1,2}(?:[/?]|\Z))"
+    r"/[A-Za-z0-9_~%!$&()*+,;=:@/.\-]*(?:\?[A-Za-z0-9_~%!$&()*+,;=:@/.\-?]*)?\Z"
 )
 
 # The init members that the Fetch standard knows and that only say something to a browser; kept and given back.
@@ -58,7 +63,7 @@ class Request(Message):
     platform. A request given as the first argument hands its body over.
     """
 
-    __slots__ = ("_cf", "_hints", "_method", "_receive", "_redirect", "_url", "asgi_send", "scope", "signal")
+    __slots__ = ("_cf", "_hints", "_method", "_receive", "_redirect", "_url", "exchange", "scope", "signal")
 
     _url: str | None
     _method: str
@@ -67,14 +72,14 @@ class Request(Message):
     _hints: dict[str, Any] | None
     _receive: Receive | None
     scope: Scope | None
-    asgi_send: Send | None
+    exchange: Exchange | None
     signal: Any
 
     def __init__(self, input: Any, **options: Any) -> None:
         other: Any = getattr(input, "message", input)
         self.scope = None
         self._receive = None
-        self.asgi_send = None
+        self.exchange = None
         self._type = None
         if isinstance(other, Request):
             self._url = other.url
@@ -119,22 +124,33 @@ class Request(Message):
                 self._hints = {**(self._hints or {}), key: value}
 
     @classmethod
-    def from_asgi(cls, scope: Scope, receive: Receive, send: Send | None = None, cf: Any = None) -> Request:
+    def from_asgi(cls, scope: Scope, receive: Receive, send: Send | None = None) -> Request:
         """The request of an ASGI `http` or `websocket` scope. Nothing is parsed or received before it is asked for.
 
         With `send` the response may be written straight to the server (`workers.asgi.fetch` does so).
         """
+        if send is not None:
+            return cls.over(scope, Exchange(receive, send))
+        request = cls.over(scope, None)
+        request._receive = receive
+        return request
+
+    @classmethod
+    def over(cls, scope: Scope, exchange: Exchange | None) -> Request:
+        """The request of a server's scope over its channels: `exchange` is what may write to the server, taken away
+        (None) while an application does.
+        """
         request = cls.__new__(cls)
         request.scope = scope
-        request._receive = receive
-        request.asgi_send = send
+        request.exchange = exchange
+        request._receive = None if exchange is None else exchange.receive
         request._method = scope.get("method") or "GET"
         request._url = None
         request._fields = None
         request._type = None
         request._body = None
         request._redirect = "manual"
-        request._cf = cf
+        request._cf = None
         request._hints = None
         request.signal = None
         return request
@@ -240,7 +256,7 @@ class Request(Message):
             raise used_error()
         body = self._taken()
         copy = Request.__new__(Request)
-        copy.scope, copy._receive, copy.asgi_send = None, None, None
+        copy.scope, copy._receive, copy.exchange = None, None, None
         copy._url, copy._method, copy._fields, copy._type = self.url, self._method, self.fields.copy(), None
         copy._body = None if body is None else body.clone()
         copy._redirect, copy._cf, copy._hints, copy.signal = self._redirect, self._cf, self._hints, self.signal

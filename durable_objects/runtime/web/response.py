@@ -121,9 +121,18 @@ class Response(Message):
 
         `failure` is what ended it before it was complete; `send` raises it, so that the server cuts the connection.
         """
-        response = cls()
+        response = cls.__new__(cls)
         response._status, response.passthrough, response.failure = status, True, failure
+        response._status_text = response.url = ""
+        response.redirected = False
+        response.response_type = "default"
+        response._fields = response._type = response._body = response.web_socket = None
         return response
+
+    def raise_failure(self) -> None:
+        """Raises what broke off an answer that was written straight to the server, if anything did."""
+        if self.failure is not None:
+            raise self.failure
 
     @property
     def status(self) -> int:
@@ -232,8 +241,7 @@ class Response(Message):
         Raises OSError when the body was read before.
         """
         if self.passthrough:
-            if self.failure is not None:
-                raise self.failure
+            self.raise_failure()
             return
         body = self._body
         if body is not None and body.used:

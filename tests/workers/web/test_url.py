@@ -3,7 +3,7 @@
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moorage.durable_objects.runtime.web import URL, URLSearchParams, scope_url
@@ -169,9 +169,15 @@ def test_url_of_a_scope(changes: dict[str, object], url: str) -> None:
 
 
 @given(
-    st.from_regex(r"/[a-zA-Z0-9_~%!$&()*+,;=:@/.\-]{0,20}", fullmatch=True),
-    st.from_regex(r"[a-z0-9.:\-]{1,12}", fullmatch=True),
+    st.from_regex(r"(/|\.|%2[eE]|[a-zA-Z0-9_~%!$&()*+,;=:@\-]){0,8}", fullmatch=True).map("/".__add__),
+    st.from_regex(r"[a-z0-9.:\-]{1,12}", fullmatch=True)
+    | st.from_regex(r"([0-9]{1,3}\.){2,4}[0-9a-z]{1,3}(:[0-9]{1,5})?", fullmatch=True),
 )
+@example("/a/%2E%2e/b", "localhost")
+@example("/", "127.0.0.1:8787")
+@example("/", "127.0.0.01")
+@example("/", "256.0.0.1")
+@example("/", "a.b.80:080")
 def test_the_short_way_gives_what_the_parser_gives(path: str, host: str) -> None:
     text = f"http://{host}{path}"
     expected = URL.parse(text)
