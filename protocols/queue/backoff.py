@@ -51,3 +51,9 @@ def outage_delay(failures: int, unit: float) -> int:
 def parked_recovery(recoveries: int) -> int | None:
     """How long a review that failed too often stays parked: 5, 10, 20 min; None after the third recovery."""
     return PARKED_RECOVERY_MS[recoveries] if recoveries < len(PARKED_RECOVERY_MS) else None
+
+
+def within_reach(retry_at: int | None, now: int) -> int:
+    """The time that the other side demanded (0: none), at most two hours ahead: one wrong header stops nothing for
+    years. Times in milliseconds."""
+    return min(retry_at or 0, now + MAX_RETRY_AHEAD_MS)

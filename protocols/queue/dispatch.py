@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from .backoff import fnv1a, outage_delay, parked_recovery, review_delay, spread
+from .backoff import fnv1a, outage_delay, parked_recovery, review_delay, spread, within_reach
 from .decisions import Decision
 from .items import DispatchFailure, QueueItem, move
 from .settings import QueueSettings
@@ -107,9 +107,10 @@ def review_options(decision: Decision) -> dict[str, Any]:
 def classify(status: int | None, message: str, retry_after: str | None, remaining: str | None) -> FailureClass:
     """What a refused dispatch means. `status` None: no answer came.
 
+    A status below 400 is an answer that was none (a redirection, a page in place of JSON): no item is to blame.
     429, and 403 with a rate limit's signs, are rate limits; other 401, 403 and 404 are a matter of credentials.
     """
-    if status is None or status >= 500 or status in {408, 409}:
+    if status is None or status < 400 or status >= 500 or status in {408, 409}:
         return "github_outage"
     limited = "rate limit" in message.lower() or retry_after is not None or remaining == "0"
     if status == 429 or (status == 403 and limited):
@@ -155,14 +156,15 @@ def undone(item: QueueItem, now: int) -> QueueItem:
 def blocked(
     dispatcher: Dispatcher, failed: DispatchFailure, now: int, unit: float, retry_at: int | None
 ) -> Dispatcher:
-    """The dispatcher after a failure that concerns everything; `retry_at`: what the code host demanded."""
+    """The dispatcher after a failure that concerns everything; `retry_at`: what the code host demanded, honoured
+    within two hours."""
     failures = dispatcher.consecutive_failures + 1
     at = now + outage_delay(failures, unit)
     return msgspec.structs.replace(
         dispatcher,
         state="blocked",
         reason=f"dispatch_{failed.failure_class}",
-        retry_at=max(at, retry_at or 0),
+        retry_at=max(at, within_reach(retry_at, now)),
         consecutive_failures=failures,
         failure=failed,
         checked_at=now,

@@ -1,4 +1,4 @@
-"""Asking for a queue, a sweep or a session that nobody made makes no file, whatever is asked and however it is refused."""
+"""Asking for a queue, a sweep or a session that nobody made makes no file, however it is asked or refused."""
 
 import json
 from collections.abc import AsyncIterator

@@ -15,6 +15,7 @@ from moorage.durable_objects.objects.codehost.github import GitHubCodeHost
 from moorage.durable_objects.objects.codehost.local import CommandCodeHost, WebhookCodeHost
 from moorage.protocols.intake.versions import parse_intake
 from moorage.protocols.queue.decisions import parse_decision
+from moorage.protocols.queue.dispatch import classify
 from tests.objects.queue_harness import decision
 from tests.objects.test_command_stages import DIGEST, intake
 from tests.support.plane import app_private_key
@@ -119,6 +120,46 @@ async def test_one_token_serves_until_a_minute_before_its_end() -> None:
     github.now = 1_796_051_600_000 - 30_000
     await host.target(ISSUE)
     assert github.tokens == 2
+
+
+async def test_a_revoked_token_is_asked_for_anew() -> None:
+    github = StandIn()
+    github.routes["GET /repos/acme/widgets/issues/7"] = httpx.Response(401, json={"message": "Bad credentials"})
+    host = github.host()
+    with pytest.raises(CodeHostError) as refused:
+        await host.target(ISSUE)
+    assert refused.value.status == 401
+    github.routes["GET /repos/acme/widgets/issues/7"] = httpx.Response(200, json={"state": "open"})
+    assert (await host.target(ISSUE)).state == "open"
+    assert github.tokens == 2
+
+
+@pytest.mark.parametrize("answer", [{}, {"id": "77"}, {"id": None}, [], "77", {"id": 77, "token": 5}])
+async def test_an_answer_without_a_token_is_an_outage(answer: Any) -> None:
+    github = StandIn()
+    github.answer = lambda request: httpx.Response(200, json=answer)  # type: ignore[method-assign]
+    with pytest.raises(CodeHostError) as refused:
+        await github.host().dispatch("clawsweeper_item", {})
+    assert refused.value.perhaps_done is False
+    assert classify(refused.value.status, str(refused.value), None, None) == "github_outage"
+
+
+@pytest.mark.parametrize("answer", [{}, "page", None, 5])
+async def test_comments_that_are_no_list_are_refused(answer: Any) -> None:
+    github = StandIn()
+    github.routes["GET /repos/acme/widgets/issues/42/comments"] = httpx.Response(200, json=answer)
+    with pytest.raises(CodeHostError):
+        await github.host().is_acknowledged(parse_intake(intake()), "status_comment")
+
+
+@pytest.mark.parametrize("after", ["\u00b2", "9" * 400, "-1", "1.5", "soon"])
+async def test_a_retry_time_that_is_none_is_left_out(after: str) -> None:
+    github = StandIn()
+    headers = [(b"retry-after", after.encode("latin-1"))]
+    github.routes["GET /repos/acme/widgets/issues/7"] = httpx.Response(503, headers=headers)
+    with pytest.raises(CodeHostError) as refused:
+        await github.host().target(ISSUE)
+    assert refused.value.retry_at is None
 
 
 async def test_reads_are_conditional() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from moorage.durable_objects.objects.codehost.contract import CodeHostError, Run
+from moorage.durable_objects.objects.codehost.contract import CodeHostError, Run, Target
 from moorage.durable_objects.objects.exact_review_queue import ExactReviewQueue
+from moorage.protocols.queue.decisions import Decision
 from tests.objects.queue_harness import QueueHarness, decision, plan, publication
 
 KEY = "acme/widgets#7"
@@ -310,6 +311,89 @@ def test_a_broken_step_of_the_alarm_does_not_stop_the_others(harness: QueueHarne
     assert len(harness.host.dispatches) == 1
     # it comes again, and not at once
     assert harness.storage.alarm == harness.clock_ms + 30_000
+
+
+def test_a_reservation_that_meets_a_defect_holds_no_other_back(harness: QueueHarness) -> None:
+    for delivery, number in (("d-1", 7), ("d-2", 8)):
+        event = decision(number, "opened", itemKind="pull_request", sourceEvent="pull_request")
+        harness.ok("reserve_source_authority", {"delivery_id": delivery, "decision": event, "installation_id": 1})
+    healthy = harness.host.target
+
+    async def defect(asked: Decision) -> Target:
+        if asked.item_number == 7:
+            raise RuntimeError("a defect")
+        return await healthy(asked)
+
+    harness.host.target = defect  # type: ignore[method-assign]
+    harness.advance(61_000)
+    assert harness.queue.items.get("acme/widgets#8") is not None
+    assert harness.queue.items.get("acme/widgets#7") is None
+    harness.host.target = healthy  # type: ignore[method-assign]
+    harness.advance(61_000)
+    assert harness.queue.items.get("acme/widgets#7") is not None
+
+
+def test_an_item_that_meets_a_defect_holds_no_other_back(harness: QueueHarness) -> None:
+    healthy = harness.host.target
+
+    async def defect(asked: Decision) -> Target:
+        if asked.item_number == 7:
+            raise RuntimeError("a defect")
+        return await healthy(asked)
+
+    harness.host.target = defect  # type: ignore[method-assign]
+    for number in (7, 8):
+        harness.ok("enqueue", {"delivery_id": f"d-{number}", "decision": decision(number)})
+    harness.advance(1)
+    handed_out = [dispatch["client_payload"]["item_number"] for dispatch in harness.host.dispatches]
+    assert handed_out == [8]
+    waiting = harness.queue.items.get(KEY)
+    assert waiting is not None
+    assert (waiting.state, waiting.backoff_reason, waiting.attempts) == ("pending", "admission_retry", 1)
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_passes(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", decision(7))
+    assert len(harness.host.dispatches) == 1
+    harness.clock_ms -= 60 * 60_000
+    harness.ok("enqueue", {"delivery_id": "d-2", "decision": decision(8)})
+    harness.advance(5_000)
+    assert len(harness.host.dispatches) == 2
+
+
+@pytest.mark.parametrize("demanded", [None, 0, 10**15, 2**70])
+def test_a_code_host_that_demands_years_is_asked_again_within_two_hours(demanded: int | None) -> None:
+    def refuse(name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "workflow_state":
+            raise CodeHostError("rate limit", 429, retry_at=demanded)
+
+    harness = QueueHarness(refuse)
+    harness.ok("enqueue", {"delivery_id": "d-1", "decision": decision(7)})
+    harness.advance(1)
+    retry_at = harness.queue.dispatcher().retry_at
+    assert retry_at is not None
+    assert harness.clock_ms < retry_at <= harness.clock_ms + 2 * 60 * 60_000
+    harness.close()
+
+
+def test_a_fresh_review_is_never_behind_the_publications_of_its_target(harness: QueueHarness) -> None:
+    """A publication whose producer ran elsewhere brings a revision that this queue never gave out."""
+    harness.ok("enqueue", {"delivery_id": "d-1", "decision": publication(7, 900, 5)})
+    harness.advance(1)
+    held = claim(harness)
+    expired = {"outcome": "success", "completion_kind": "refresh_required", "reason_code": "artifact_expired"}
+    harness.ok("complete_lease", {**held, **expired})
+    harness.advance(10_000)
+    revision = harness.host.dispatches[-1]["client_payload"]["queue_claim"]["lease_revision"]
+    assert revision == 5
+    answer = harness.ok("enqueue", {"delivery_id": "d-2", "decision": publication(7, 901, revision)})
+    assert answer.get("queued") is True, answer
+
+
+@pytest.mark.parametrize("cursor", ["a|b|\u00b2", "a|b|" + "9" * 30, "a|b|-1", "a|b|c"])
+def test_an_inventory_cursor_that_is_none(harness: QueueHarness, cursor: str) -> None:
+    answer = harness.call("lifecycle_inventory", {"cursor": cursor})
+    assert (answer["status"], answer["value"]) == (400, {"error": "invalid_cursor"})
 
 
 class TestProtocolOne:

@@ -123,12 +123,57 @@ def test_tickets_that_ended_go_after_seven_days(coordinator: Coordinator) -> Non
 
 
 def test_statistics_never_show_the_token(coordinator: Coordinator) -> None:
+    holder = coordinator.acquire(2)
+    coordinator.time = 1000
+    coordinator.acquire(1)
+    coordinator.writer.release(claim(holder))
+    coordinator.time = 4000
     ticket = coordinator.acquire(1)
 
     stats = coordinator.writer.stats()
 
-    assert stats["active"]["ticket_id"] == "t-1"
+    assert stats["active"] == {
+        "ticket_id": "t-1",
+        "owner": "o-1",
+        "branch": "state",
+        "repository": "acme/state",
+        "workflow": "w",
+        "job": "j",
+        "run_id": "1",
+        "run_attempt": 1,
+        "writer_class": "ordinary",
+        "enqueued_at": "1970-01-01T00:00:01.000Z",
+        "leased_at": "1970-01-01T00:00:04.000Z",
+        "wait_ms": 3000,
+        "lease_expires_at": "1970-01-01T00:02:04.000Z",
+        "lease_deadline_at": "1970-01-01T00:30:04.000Z",
+    }
     assert str(ticket.lease_token) not in str(stats)
+
+
+def test_a_turn_of_another_kind_ends_the_row_while_nobody_ordinary_waits(coordinator: Coordinator) -> None:
+    kinds = [rules.WriterClass.BATCH, rules.WriterClass.BATCH, rules.WriterClass.INTAKE, rules.WriterClass.BATCH]
+    seen = []
+    for number, kind in enumerate(kinds, 1):
+        coordinator.writer.release(claim(coordinator.acquire(number, kind)))
+        stats = coordinator.writer.stats()
+        seen.append((stats["consecutive_batch_turns"], stats["consecutive_intake_turns"]))
+    assert seen == [(1, 0), (2, 0), (0, 1), (1, 0)]
+
+    holder = coordinator.acquire(5)
+    waiting = dict(enumerate((rules.WriterClass.ORDINARY, *kinds), 6))
+    for number, kind in waiting.items():
+        coordinator.acquire(number, kind)
+    coordinator.writer.release(claim(holder))
+    # an ordinary writer waits: an intake and a batch count together, then it is his turn
+    order = []
+    while waiting:
+        polled = {number: coordinator.acquire(number, kind) for number, kind in waiting.items()}
+        (leased,) = (number for number, ticket in polled.items() if ticket.state is rules.State.LEASED)
+        order.append(leased)
+        coordinator.writer.release(claim(polled[leased]))
+        del waiting[leased]
+    assert order == [9, 7, 6, 8, 10]
 
 
 def test_a_ticket_table_from_before_the_classes_is_rebuilt() -> None:
@@ -149,6 +194,26 @@ def test_a_ticket_table_from_before_the_classes_is_rebuilt() -> None:
     ticket = coordinator.acquire(1)
     assert (ticket.seq, ticket.state) == (7, rules.State.LEASED)
     coordinator.acquire(2, rules.WriterClass.INTAKE)
+    storage.close()
+
+
+def test_a_lease_from_before_the_deadline_existed_ends_when_it_runs_out() -> None:
+    storage = Storage()
+    storage.sql.exec(
+        "CREATE TABLE state_writer_tickets (seq INTEGER PRIMARY KEY AUTOINCREMENT, ticket_id TEXT NOT NULL UNIQUE,"
+        " owner TEXT NOT NULL, branch TEXT NOT NULL, repository TEXT NOT NULL, workflow TEXT NOT NULL,"
+        " job TEXT NOT NULL, run_id TEXT NOT NULL, run_attempt INTEGER NOT NULL, state TEXT NOT NULL,"
+        " enqueued_at INTEGER NOT NULL, last_seen_at INTEGER NOT NULL, lease_token TEXT, lease_expires_at INTEGER)"
+    )
+    values = "(1, 't-1', 'o-1', 'state', 'acme/state', 'w', 'j', '1', 1, 'leased', 0, 0, 'token', 5000)"
+    storage.sql.exec(f"INSERT INTO state_writer_tickets VALUES {values}")
+
+    coordinator = Coordinator(storage)
+
+    assert coordinator.acquire(2).state is rules.State.QUEUED
+    assert coordinator.acquire(1).lease_deadline_at == 5000
+    coordinator.time = 5000
+    assert coordinator.acquire(2).state is rules.State.LEASED
     storage.close()
 
 

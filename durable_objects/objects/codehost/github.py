@@ -5,6 +5,7 @@ Every request has a
 deadline. A request that went out without an answer is told apart from one that never left.
 """
 
+import re
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
@@ -33,6 +34,7 @@ TOKEN_MARGIN_MS: Final = 60_000
 MAX_CONDITIONAL: Final = 256
 MAX_COMMENT_PAGES: Final = 10
 USER_AGENT: Final = "moorage-state-plane"
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
 
 
 @cache
@@ -119,7 +121,7 @@ class GitHubCodeHost:
             raise
         number = str(found.get("issue_url") or "").rpartition("/")[2]
         digest = sha256_text(str(found.get("body") or ""))
-        return Comment(int(number) if number.isdigit() else 0, digest, parse_time(found.get("updated_at")))
+        return Comment(int(number) if number.isdecimal() else 0, digest, parse_time(found.get("updated_at")))
 
     async def run(self, run_id: str, attempt: int | None) -> Run | None:
         """See the contract."""
@@ -168,9 +170,10 @@ class GitHubCodeHost:
         path = _path(repository, "issues", number, "comments")
         for page in range(1, MAX_COMMENT_PAGES + 1):
             query = f"?per_page=100&page={page}&since={quote(since, safe='')}"
-            found = await self._request("GET", repository, path + query)
-            entries = found.json() if found.content else []
-            if any(marker in str(entry.get("body")) for entry in entries):
+            entries = _json(await self._request("GET", repository, path + query))
+            if not isinstance(entries, list):
+                raise CodeHostError(f"GET {path}: a JSON array was expected", 200)
+            if any(marker in str(entry.get("body")) for entry in entries if isinstance(entry, dict)):
                 return True
             if len(entries) < 100:
                 return False
@@ -204,7 +207,13 @@ class GitHubCodeHost:
             # what was ordered has not left: only its token was asked for
             error.perhaps_done = False
             raise
-        return await self._send(method, path, token, body, headers)
+        try:
+            return await self._send(method, path, token, body, headers)
+        except CodeHostError as error:
+            if error.status == 401:
+                # revoked before its time: the next request asks for another
+                self._tokens.pop(repository.lower(), None)
+            raise
 
     async def _token(self, repository: str) -> str:
         """The installation token of a repository's owner, kept until a minute before it ends."""
@@ -212,10 +221,14 @@ class GitHubCodeHost:
         if held is not None and held[1] - TOKEN_MARGIN_MS > self._now():
             return held[0]
         app = self._app_token()
-        installation = _json(await self._send("GET", _path(repository, "installation"), app))
-        path = f"/app/installations/{int(installation['id'])}/access_tokens"
-        granted = _json(await self._send("POST", path, app, {}))
-        token, ends = str(granted["token"]), parse_time(granted.get("expires_at"))
+        installation = _object(await self._send("GET", _path(repository, "installation"), app))
+        number = installation.get("id")
+        if not isinstance(number, int):
+            raise CodeHostError(f"the installation of {repository} has no id", 200)
+        granted = _object(await self._send("POST", f"/app/installations/{number}/access_tokens", app, {}))
+        token, ends = granted.get("token"), parse_time(granted.get("expires_at"))
+        if not isinstance(token, str):
+            raise CodeHostError(f"no token was granted for {repository}", 200)
         self._tokens[repository.lower()] = (token, ends if ends is not None else self._now() + 10 * TOKEN_MARGIN_MS)
         return token
 
@@ -276,9 +289,9 @@ class GitHubCodeHost:
 
     def _retry_at(self, headers: httpx.Headers, remaining: str | None) -> int | None:
         after, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
-        if after.isdigit():
+        if _SECONDS.fullmatch(after):
             return self._now() + int(after) * 1000
-        if remaining == "0" and reset.isdigit():
+        if remaining == "0" and _SECONDS.fullmatch(reset):
             return int(reset) * 1000
         return None
 
@@ -290,3 +303,10 @@ def _json(response: httpx.Response, quiet: bool = False) -> Any:
         if quiet:
             return None
         raise CodeHostError("the answer is no JSON", response.status_code) from None
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    value = _json(response)
+    if not isinstance(value, dict):
+        raise CodeHostError("a JSON object was expected", response.status_code)
+    return value

@@ -8,6 +8,7 @@ verified.
 
 import hashlib
 import json
+import logging
 import re
 from typing import Any, Final
 
@@ -15,15 +16,17 @@ import msgspec
 
 from moorage.protocols.javascript import to_safe_integer, trim
 from moorage.protocols.queue.admission import Ingress, parse_ingress
-from moorage.protocols.queue.backoff import review_delay
+from moorage.protocols.queue.backoff import review_delay, within_reach
 from moorage.protocols.queue.decisions import Decision, InvalidDecision, parse_decision
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.queue import InvalidSourceAuthorityReservation, SourceAuthorityUnavailable
 
+from ...runtime.errors import DurableObjectAbort
 from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHostError
 from .base import QueueBase
 
+logger = logging.getLogger(__name__)
 MAX_ATTEMPTS: Final = 16
 RESERVATION_RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 # the sender has this long to enqueue the event itself
@@ -50,7 +53,7 @@ CREATE INDEX IF NOT EXISTS exact_review_source_authority_age ON exact_review_sou
 
 
 def identity_of(decision: Decision, installation: int) -> str:
-    """What a delivery id stands for: target, kind, event, action and head; not the draft state."""
+    """What a delivery id stands for: target, branch, action, head and installation; not the draft state."""
     meaning = [
         decision.target_repo.lower(),
         decision.target_branch,
@@ -169,7 +172,19 @@ class AuthorityMethods(QueueBase):
         if self.codehost is None:
             return
         for row in self.authority.due(self.now()):
-            await self._verify_reservation(row)
+            try:
+                await self._verify_reservation(row)
+            except DurableObjectAbort:
+                raise
+            except Exception:
+                # one reservation that meets a defect must not hold back those behind it
+                logger.exception("reservation %s", row["delivery_id"])
+                self._try_again(row)
+
+    def _try_again(self, row: dict[str, Any], retry_at: int | None = None) -> None:
+        attempts, now = row["attempts"] + 1, self.now()
+        at = max(now + review_delay(attempts, self.random()), within_reach(retry_at, now))
+        self.authority.set_next(row["delivery_id"], attempts, at if attempts < MAX_ATTEMPTS else None)
 
     async def _verify_reservation(self, row: dict[str, Any]) -> None:
         host, delivery = self.codehost, row["delivery_id"]
@@ -180,9 +195,7 @@ class AuthorityMethods(QueueBase):
         try:
             target = await outgoing(lambda: host.target(decision))
         except CodeHostError as error:
-            attempts = row["attempts"] + 1
-            at = max(self.now() + review_delay(attempts, self.random()), error.retry_at or 0)
-            self.authority.set_next(delivery, attempts, at if attempts < MAX_ATTEMPTS else None)
+            self._try_again(row, error.retry_at)
             return
         verified = target.state == "open" and decision.source_head_sha in {msgspec.UNSET, target.head_sha}
         ingress = msgspec.json.decode(row["ingress_json"], type=Ingress) if row["ingress_json"] else None

@@ -279,11 +279,13 @@ class BatchMethods(QueueBase):
         return item
 
     @wire_method
-    def fetch_batch(self, members: dict[str, Any]) -> Reply:
+    async def fetch_batch(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, batch, items, superseded}`: what is to be published; what a newer revision has overtaken
-        is ended."""
+        is ended, and the batch with it when nothing else is left."""
         batch = self._held(members)
         superseded = self.transaction(lambda: self._end_overtaken(batch))
+        if superseded:
+            await self.reschedule()
         batch = self.batches.get(batch.batch_id) or batch
         items = [(held, self._item(batch, held)) for held in batch.items if held.terminal_outcome is None]
         rows = [
@@ -308,11 +310,13 @@ class BatchMethods(QueueBase):
             if (publication.lease_revision or 0) < self.heads.get(item.decision.target_key):
                 self._end_item(batch, held, item, "superseded", "remote_newer_tuple", None)
                 ended += 1
+        if ended and ended == sum(held.terminal_outcome is None for held in batch.items):
+            self.batches.end(batch.batch_id, "completed", self.now(), None, None)
         return ended
 
     @wire_method
     async def heartbeat_batch(self, members: dict[str, Any]) -> Reply:
-        """200 `{ok, batch}`: the lease of the batch and of the named items is renewed."""
+        """200 `{ok, batch}`: the lease of the batch, and so of all its items, is renewed; `items` must be of it."""
         batch = self._held(members)
         named = rules.parse_items(members.get("items"))
         known = {(held.item_key, held.revision, held.claim_generation) for held in batch.items}

@@ -231,7 +231,7 @@ class DirectPublicationMethods(QueueBase):
             raise InvalidLimit
         target, _, rest = parse_cursor(members).partition("|")
         fence, _, revision = rest.partition("|")
-        if rest and not revision.isdigit():
+        if rest and not (revision.isascii() and revision.isdigit() and len(revision) <= 16):
             raise InvalidCursor
         found = self.direct.page((target, fence, int(revision or 0)), limit + 1)
         shown = found[:limit]

@@ -15,6 +15,7 @@ from moorage.protocols.queue import dispatch as rules
 from moorage.protocols.queue.items import DispatchFailure, QueueItem
 from moorage.protocols.queue.receipts import dispatch_write
 
+from ...runtime.errors import DurableObjectAbort
 from ...runtime.outgoing import outgoing
 from ..codehost.contract import CodeHost, CodeHostError, Target
 from .mutations import MutationMethods
@@ -91,7 +92,9 @@ class DispatchMethods(MutationMethods):
         return min(times) if times else None
 
     def _next_pass_at(self, dispatcher: rules.Dispatcher) -> int:
-        return 0 if dispatcher.last_pass_at is None else dispatcher.last_pass_at + self.settings.pass_interval_ms
+        last = dispatcher.last_pass_at
+        # a pass in the future was before the clock was set back: it holds nothing up
+        return 0 if last is None or last > self.now() else last + self.settings.pass_interval_ms
 
     def lanes_to_hand_out(self) -> list[str]:
         """Lanes whose items are handed out one by one; with batching on, publications leave in batches."""
@@ -168,6 +171,12 @@ class DispatchMethods(MutationMethods):
             if rules.classify(error.status, str(error), error.retry_after, error.remaining) == "rate_limit":
                 self._block(error)
                 return None
+            target = None
+        except DurableObjectAbort:
+            raise
+        except Exception:
+            # one item that meets a defect must not hold back those behind it: it waits, and is parked at last
+            logger.exception("target of %s", item.key)
             target = None
         present = self.items.get(item.key)
         if present is None or present.state != "pending" or present.revision != item.revision:

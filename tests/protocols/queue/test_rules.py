@@ -170,6 +170,8 @@ def test_the_fingerprints_of_the_recordings() -> None:
     [
         (None, "", None, None, "github_outage"),
         (502, "", None, None, "github_outage"),
+        (200, "the answer is no JSON", None, None, "github_outage"),
+        (307, "", None, None, "github_outage"),
         (429, "", None, None, "rate_limit"),
         (403, "You have exceeded a secondary rate limit", None, None, "rate_limit"),
         (403, "no", "30", None, "rate_limit"),
