@@ -121,7 +121,7 @@ class Gate:
 class Turn(Coroutine[Any, Any, Any]):
     """Drives one coroutine of an object: an event, or a task that an event started."""
 
-    __slots__ = ("__name__", "__qualname__", "awaits", "coro", "gate", "kept", "owner", "section")
+    __slots__ = ("__name__", "__qualname__", "awaits", "coro", "gate", "kept", "owner", "section", "task")
 
     def __init__(self, gate: Gate, owner: Any, section: Section | None, coro: Coroutine[Any, Any, Any]) -> None:
         self.gate = gate
@@ -131,6 +131,7 @@ class Turn(Coroutine[Any, Any, Any]):
         self.kept: BaseException | None = None
         # The section this Turn waits for, with its result: whoever awaits a section goes on before others are let in.
         self.awaits: tuple[Section, Future[Any]] | None = None
+        self.task: Task[Any] | None = None
         self.__name__ = getattr(coro, "__name__", "turn")
         self.__qualname__ = getattr(coro, "__qualname__", "turn")
 
@@ -149,11 +150,19 @@ class Turn(Coroutine[Any, Any, Any]):
                 kept, self.kept = self.kept, None
                 return self.coro.throw(kept)
             return self.coro.send(value)
+        except StopIteration:
+            self._ended()
+            raise
         except DurableObjectAbort:
+            self._ended()
             raise CancelledError from None
         except SystemExit as error:
             # in a task of the object's own: out of it, it would end the whole process
+            self._ended()
             raise escaped(error) from None
+        except BaseException:
+            self._ended()
+            raise
         finally:
             current = before
             if gate.granted is self:
@@ -178,8 +187,14 @@ class Turn(Coroutine[Any, Any, Any]):
             return getattr(self.coro, name)
         raise AttributeError(name)
 
+    def _ended(self) -> None:
+        # here, not in a callback of the task: that would cost every call of an object a turn of the loop
+        self.owner.tasks.discard(self.task)
+        self.task = None
+
     def _drop(self) -> None:
         global current
+        self._ended()
         before, current = current, self
         try:
             self.coro.close()
@@ -247,9 +262,9 @@ def start(
     context: Context | None = None,
 ) -> Task[Any]:
     """Starts `coro` as a task behind `gate` and lets `owner.tasks` know of it until it ends."""
-    task: Task[Any] = Task(Turn(gate, owner, section, coro), loop=loop, context=context)
+    turn = Turn(gate, owner, section, coro)
+    turn.task = task = Task(turn, loop=loop, context=context)
     owner.tasks.add(task)
-    task.add_done_callback(owner.tasks.discard)
     return task
 
 

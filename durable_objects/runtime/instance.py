@@ -9,6 +9,7 @@ import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ class Instance:
         answers, self.answers = self.answers, set()
         for waiting in answers:
             if not waiting.done():
-                waiting.set_exception(DurableObjectError("the runtime was closed before the call was finished"))
+                _fail(waiting, DurableObjectError("the runtime was closed before the call was finished"))
 
     def _end(self, error: BaseException) -> None:
         self.dead = error
@@ -189,7 +190,7 @@ class Instance:
         answers, self.answers = self.answers, set()
         for waiting in answers:
             if not waiting.done():
-                waiting.set_exception(self.bond.error)
+                _fail(waiting, self.bond.error)
         if self.database.connection is not None:
             self.database.rollback_all(self.bond.error)
         self.namespace.forget(self)
@@ -302,7 +303,8 @@ class Instance:
     def event(self, handler: Callable[[], Any], finish: Callable[[Any], Any]) -> asyncio.Future[Any]:
         """Delivers an event: runs `handler()` behind the gate and returns a future of `finish(its value)`.
 
-        The future is done when the answer may leave: everything written before it is durable.
+        The future is done when the answer may leave: everything written before it is durable. Its error counts as
+        read: a caller need not wait for it.
         """
         return self.deliver(handler, finish)[0]
 
@@ -312,7 +314,7 @@ class Instance:
         """Like `event`; returns the task that runs the handler, too."""
         answer: asyncio.Future[Any] = self.loop.create_future()
         if self.dead is not None:
-            answer.set_exception(self.bond.error or DurableObjectError("the instance is gone"))
+            _fail(answer, self.bond.error or DurableObjectError("the instance is gone"))
             return answer, answer
         self.active += 1
         self.answers.add(answer)
@@ -331,7 +333,7 @@ class Instance:
         value: Any = None
         try:
             value = handler()
-            if inspect.isawaitable(value):
+            if hasattr(value, "__await__"):
                 value = await value
             value = finish(value)
         except BaseException as raised:
@@ -346,21 +348,23 @@ class Instance:
         self._answer(answer, value, error)
 
     def _answer(self, answer: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
-        def leave(failure: BaseException | None = None) -> None:
-            self.answers.discard(answer)
-            if not answer.done():
-                if failure is not None:
-                    answer.set_exception(self.bond.error or failure)
-                elif error is not None:
-                    answer.set_exception(error)
-                else:
-                    answer.set_result(value)
-            self._done()
-
         if self.database.clean:
-            leave()
+            self._leave(answer, value, error)
         else:
-            self.database.when_durable(self.database.hold, leave)
+            self.database.when_durable(self.database.hold, partial(self._leave, answer, value, error))
+
+    def _leave(
+        self, answer: asyncio.Future[Any], value: Any, error: Exception | None, failure: BaseException | None = None
+    ) -> None:
+        self.answers.discard(answer)
+        if not answer.done():
+            if failure is not None:
+                _fail(answer, self.bond.error or failure)
+            elif error is not None:
+                _fail(answer, error)
+            else:
+                answer.set_result(value)
+        self._done()
 
     def wait_until(self, awaitable: Awaitable[Any]) -> None:
         """Keeps the instance alive until `awaitable` is done; its error is nobody's (semantics 2.5)."""
@@ -435,6 +439,11 @@ class Instance:
                 ended(AlarmOutcome(retry=True, counted=counted, fired=fired))
 
         self.event(handler, lambda value: value).add_done_callback(done)
+
+
+def _fail(answer: asyncio.Future[Any], error: BaseException) -> None:
+    answer.set_exception(error)
+    answer.exception()  # read: nobody has to await the answer, and a callback for it would cost every call
 
 
 async def _await(awaitable: Awaitable[Any]) -> Any:

@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import gate as gates
@@ -274,6 +275,16 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
+def _invoked(name: str, invoke: tuple[tuple[Any, ...], dict[str, Any]] | None, instance: Instance) -> Any:
+    if not instance.namespace.accepts_rpc:
+        raise TypeError(NOT_RPC)
+    return reach(instance.object, name, DurableObject, invoke)
+
+
+def _returned(instance: Instance, value: Any) -> Any:
+    return instance.namespace.present(copy_across(value, instance))
+
+
 def _hand_over(instance: Instance, answer: Any) -> Any:
     # The socket of an answer changes hands: the object's own side of it is used up.
     message = getattr(answer, "message", answer)
@@ -308,38 +319,32 @@ class DurableObjectStub(Stub):
     def __getattr__(self, name: str) -> RpcMember:
         if name.startswith("__"):
             raise AttributeError(name)
-        return RpcMember(lambda invoke: self._call(name, invoke), name)
+        return RpcMember(partial(self._call, name), name)
 
-    def _deliver(
-        self, make_handler: Callable[[Instance], Callable[[], Any]], finish: Callable[[Instance, Any], Any]
-    ) -> RpcPromise:
-        def deliver() -> asyncio.Future[Any]:
-            if self._bond is not None and self._bond.error is not None:
-                failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-                failed.set_exception(self._bond.error)
-                return failed
-            instance = self._namespace.runtime.placement.reach(self._namespace, self._id)
-            self._bond = instance.bond
-            return instance.event(make_handler(instance), lambda value: finish(instance, value))
+    def _deliver(self, handler: Callable[[Instance], Any], finish: Callable[[Instance, Any], Any]) -> RpcPromise:
+        return RpcPromise.of(partial(self._event, handler, finish), read=True)
 
-        return RpcPromise.of(deliver)
+    def _event(
+        self, handler: Callable[[Instance], Any], finish: Callable[[Instance, Any], Any]
+    ) -> asyncio.Future[Any]:
+        if self._bond is not None and self._bond.error is not None:
+            failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            failed.set_exception(self._bond.error)
+            failed.exception()
+            return failed
+        instance = self._namespace.runtime.placement.reach(self._namespace, self._id)
+        self._bond = instance.bond
+        return instance.event(partial(handler, instance), partial(finish, instance))
 
     def _call(self, name: str, invoke: tuple[tuple[Any, ...], dict[str, Any]] | None) -> RpcPromise:
         sender = _sender()
         if invoke is not None:
-            args = tuple(copy_across(value, sender) for value in invoke[0])
-            invoke = (args, copy_across(invoke[1], sender) if invoke[1] else {})
-
-        def make_handler(instance: Instance) -> Callable[[], Any]:
-            def handler() -> Any:
-                if not self._namespace.accepts_rpc:
-                    raise TypeError(NOT_RPC)
-                return reach(instance.object, name, DurableObject, invoke)
-
-            return handler
-
-        present = self._namespace.present
-        return self._deliver(make_handler, lambda instance, value: present(copy_across(value, instance)))
+            args, named = invoke
+            invoke = (
+                tuple([copy_across(value, sender) for value in args]) if args else args,
+                copy_across(named, sender) if named else named,
+            )
+        return self._deliver(partial(_invoked, name, invoke), _returned)
 
     def fetch(self, request: Any = undefined, *args: Any, **options: Any) -> RpcPromise:
         """Sends a request (a `Request`, or a URL with `method=`, `headers=`, `body=`) to the object's `fetch`.
@@ -348,21 +353,18 @@ class DurableObjectStub(Stub):
         """
         made = self._namespace.runtime.make_request(request, args, options)
 
-        def make_handler(instance: Instance) -> Callable[[], Any]:
-            def handler() -> Any:
-                target = instance.object
-                handle = getattr(target, "fetch", None) or getattr(target, "on_fetch", None)
-                if not callable(handle):
-                    raise DurableObjectError("Handler does not export a fetch() function.")
-                return self._namespace.runtime.call_relaxed(handle, made)
-
-            return handler
+        def handler(instance: Instance) -> Any:
+            target = instance.object
+            handle = getattr(target, "fetch", None) or getattr(target, "on_fetch", None)
+            if not callable(handle):
+                raise DurableObjectError("Handler does not export a fetch() function.")
+            return self._namespace.runtime.call_relaxed(handle, made)
 
         def flag_reset(done: asyncio.Future[Any]) -> None:
             if not done.cancelled() and (error := done.exception()) is not None:
                 error.remote = True  # type: ignore[attr-defined]
 
-        promise = self._deliver(make_handler, _hand_over)
+        promise = self._deliver(handler, _hand_over)
         promise._future.add_done_callback(flag_reset)
         return promise
 

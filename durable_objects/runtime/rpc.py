@@ -27,6 +27,8 @@ NOT_RPC: Final = (
     'can be imported from the module "cloudflare:workers".'
 )
 
+_SMALL: Final = frozenset({bool, int, float})
+
 # Values that pass as they are: they are streams, or handed over with what they carry.
 PASSED: Final = (Blob, FormData, Headers, ReadableStream, Request, Response)
 
@@ -37,6 +39,8 @@ def copy_across(value: Any, home: Instance | None) -> Any:
     Functions and RpcTargets become stubs that call back into `home` (None: the Worker). Raises DataCloneError for
     instances of other classes, and an error beyond 32 MiB.
     """
+    if value is None or type(value) in _SMALL:
+        return value
 
     def foreign(item: Any) -> Any:
         if isinstance(item, PASSED):
@@ -71,7 +75,7 @@ def copy_across(value: Any, home: Instance | None) -> Any:
 def call_home(home: Instance | None, function: Callable[[], Any]) -> RpcPromise:
     """Runs `function` where it came from: as an event of its object, or as a plain task of the Worker."""
     if home is not None:
-        return RpcPromise.of(lambda: home.event(function, lambda value: copy_across(value, home)))
+        return RpcPromise.of(lambda: home.event(function, lambda value: copy_across(value, home)), read=True)
 
     async def run() -> Any:
         value = function()
@@ -178,17 +182,21 @@ class RpcPromise:
 
     __slots__ = ("_future",)
 
-    def __init__(self, future: asyncio.Future[Any]) -> None:
+    def __init__(self, future: asyncio.Future[Any], *, read: bool = False) -> None:
         self._future = future
-        # The caller may never await it; its error then is nobody's.
-        future.add_done_callback(_read_error)
+        if not read:
+            # The caller may never await it; its error then is nobody's.
+            future.add_done_callback(_read_error)
 
     @classmethod
-    def of(cls, deliver: Callable[[], asyncio.Future[Any]]) -> RpcPromise:
-        """Makes the call now, or, when the calling object has writes that are not yet durable, once they are."""
+    def of(cls, deliver: Callable[[], asyncio.Future[Any]], *, read: bool = False) -> RpcPromise:
+        """Makes the call now, or, when the calling object has writes that are not yet durable, once they are.
+
+        `read`: the error of the future that `deliver` returns counts as read already.
+        """
         sender = _sender()
         if sender is None or (sender.dead is None and sender.database.clean):
-            return cls(deliver())
+            return cls(deliver(), read=read)
         sender.check()
         loop = asyncio.get_running_loop()
         result: asyncio.Future[Any] = loop.create_future()
