@@ -319,10 +319,10 @@ def test_a_reservation_that_meets_a_defect_holds_no_other_back(harness: QueueHar
         harness.ok("reserve_source_authority", {"delivery_id": delivery, "decision": event, "installation_id": 1})
     healthy = harness.host.target
 
-    async def defect(asked: Decision) -> Target:
-        if asked.item_number == 7:
+    async def defect(decision: Decision) -> Target:
+        if decision.item_number == 7:
             raise RuntimeError("a defect")
-        return await healthy(asked)
+        return await healthy(decision)
 
     harness.host.target = defect  # type: ignore[method-assign]
     harness.advance(61_000)
@@ -336,10 +336,10 @@ def test_a_reservation_that_meets_a_defect_holds_no_other_back(harness: QueueHar
 def test_an_item_that_meets_a_defect_holds_no_other_back(harness: QueueHarness) -> None:
     healthy = harness.host.target
 
-    async def defect(asked: Decision) -> Target:
-        if asked.item_number == 7:
+    async def defect(decision: Decision) -> Target:
+        if decision.item_number == 7:
             raise RuntimeError("a defect")
-        return await healthy(asked)
+        return await healthy(decision)
 
     harness.host.target = defect  # type: ignore[method-assign]
     for number in (7, 8):
