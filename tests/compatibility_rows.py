@@ -42,9 +42,9 @@ def no(feature: str, *tests: str, note: str) -> Row:
 DISCOVERY = "tests/workers/test_discovery.py::"
 CALLING = "tests/workers/test_calling.py::"
 FINDER = "tests/workers/test_finder.py::"
-ASGI = "tests/workers/test_asgi.py::"
+ASGI = "tests/workers/asgi/"
 WSGI = "tests/workers/test_wsgi.py::"
-JS = "tests/workers/test_js.py::"
+JS = "tests/workers/js/"
 RPC = "tests/workers/test_rpc.py::"
 OUTGOING = "tests/workers/test_outgoing.py::"
 SWITCHING = "tests/workers/test_switching.py::"
@@ -121,13 +121,13 @@ WORKERS = Section(
         yes("types, `workers.workflows.NonRetryableError`", "suite:web/check_types"),
         yes("types of wrappers in `workers.rpc`", "suite:web/check_types_of_wrappers"),
         yes("`asgi.fetch`: FastAPI, Starlette", EXAMPLES + "test_pages", EXAMPLES + "test_tools",
-            ASGI + "test_the_scope"),
+            ASGI + "test_scope.py::test_the_scope"),
         yes("`scope[\"env\"]`, `from asgi import env`", EXAMPLES + "test_pages"),
-        yes("lifespan", ASGI + "test_lifespan_runs_once_and_its_state_is_copied",
+        yes("lifespan", ASGI + "test_lifespan.py::test_lifespan_runs_once_and_its_state_is_copied",
             note="once a process, not for every request"),
-        yes("`asgi.websocket`", ASGI + "test_a_socket_between_program_and_application",
+        yes("`asgi.websocket`", ASGI + "test_sockets.py::test_a_socket_between_program_and_application",
             SOCKETS + "test_an_asgi_application_has_the_servers_own_channels"),
-        yes("streams that fail midway cut the answer", ASGI + "test_an_error_in_the_middle_cuts_the_answer"),
+        yes("streams that fail midway cut the answer", ASGI + "test_failures.py::test_an_error_in_the_middle_cuts_the_answer"),
         yes("`wsgi.fetch`: Django", EXAMPLES + "test_notes", WSGI + "test_the_standard_validator_is_content"),
     ),
 )  # fmt: skip
@@ -282,7 +282,7 @@ OTHERS = Section(
 JAVASCRIPT = Section(
     "`js` and `pyodide`",
     (
-        yes("`to_js`, `dict_converter=Object.fromEntries`", "suite:javascript/check_to_js", JS + "test_default_converter"),
+        yes("`to_js`, `dict_converter=Object.fromEntries`", "suite:javascript/check_to_js", JS + "test_values.py::test_default_converter"),
         yes("`Object.fromEntries/entries/keys/new`", "suite:javascript/check_object"),
         yes("`Response.new`, `Response.json`, `Headers.new`", "suite:javascript/check_response_and_headers"),
         yes("`URL`, `URLSearchParams`", "suite:javascript/check_url"),
@@ -301,13 +301,13 @@ JAVASCRIPT = Section(
             "suite:javascript/check_response_of_a_framework", "suite:javascript/check_a_bridge_of_a_programs_own"),
         yes("`setTimeout`, `undefined`, `jsnull`, `globalThis`, `JsProxy`", "suite:javascript/check_timers_and_globals"),
         yes("`crypto`", "suite:javascript/check_crypto"),
-        yes("`ReadableStream`, `TransformStream`", JS + "test_streams_made_of_functions", JS + "test_transform_streams"),
+        yes("`ReadableStream`, `TransformStream`", JS + "test_streams.py::test_streams_made_of_functions", JS + "test_streams.py::test_transform_streams"),
         yes("`run_sync`", "suite:javascript/check_run_sync",
             SWITCHING + "test_synchronous_code_waits_in_the_middle_of_a_coroutine"),
         yes("`pyodide.http`, `.code`, `.webloop`, `__version__`", "suite:javascript/check_modules_of_pyodide"),
         yes("pytest inside a handler", "tests/workers/test_nested_loops.py::test_pytest_runs_inside_a_handler"),
         no("`HTMLRewriter`, `caches`, `eval`", "suite:javascript/check_what_is_not_offered",
-           JS + "test_what_is_not_offered_says_so", note="importable; use raises NotImplementedError"),
+           JS + "test_globals.py::test_what_is_not_offered_says_so", note="importable; use raises NotImplementedError"),
     ),
 )  # fmt: skip
 

@@ -162,7 +162,9 @@ async def test_pages(space: Space) -> None:
     seen, cursor = [], None
     while True:
         page = await kv.list(prefix="p:", limit=3, cursor=cursor)
-        seen.append([key.name for key in page["keys"]])
+        seen.append([key.name for key in page.keys])
+        assert page.keys == page["keys"]
+        assert set(page.keys()) == set(page) == set(dict(page)) >= {"keys", "list_complete"}
         if page.list_complete:
             assert "cursor" not in page
             break

@@ -169,3 +169,17 @@ def test_methods_that_rpc_may_call() -> None:
         def of_class(cls) -> None: ...
 
     assert exported_methods(Service) == ["mixed", "own", "waits"]
+
+
+async def test_a_legacy_class_keeps_its_arguments_without_a_base_s_init() -> None:
+    source = """
+class Old(DurableObject):
+    def __init__(self, state, env):
+        self.state = state
+    def on_fetch(self, request, env, ctx):
+        return (self.state, env, ctx)
+"""
+    found = discover(module(source), OLD)
+    made: Any = found.objects["Old"]
+    old = made("state", "env")
+    assert old.fetch(Request("http://a")) == ("state", "env", "state")

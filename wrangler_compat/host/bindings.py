@@ -103,7 +103,8 @@ async def build_env(
 
     `others` are the namespaces of the other Workers of the process, by Worker and class. Raises BindingError.
     """
-    bindings: dict[str, Any] = dict(variables)
+    plain = PLAIN_VALUES in config.compatibility_flags
+    bindings: dict[str, Any] = {name: value if plain else to_platform(value) for name, value in variables.items()}
     for binding in config.durable_objects:
         if binding.script_name in (None, config.name):
             bindings[binding.name] = own[binding.class_name]
@@ -117,7 +118,7 @@ async def build_env(
         bindings[binding.name] = other
     for bucket in config.r2_buckets:
         opened = await buckets.get(bucket.storage_name)
-        if PLAIN_VALUES not in config.compatibility_flags:
+        if not plain:
             opened = Bucket(opened.backend, types=PLATFORM_TYPES)
         bindings[bucket.binding] = opened
     bindings.update(extra)

@@ -78,9 +78,13 @@ async def call_fetch(function: Callable[..., Any], request: Request, *rest: Any)
     Raises TypeError when the handler returns something else, and whatever the handler raises.
     """
     if switching.enabled:
-        return as_response(await switching.Switchable(_call_fetch(function, request, rest)))
-    result = relaxed(function, request, *rest)
-    return as_response(await result if hasattr(result, "__await__") else result)
+        result = await switching.Switchable(_call_fetch(function, request, rest))
+    else:
+        result = relaxed(function, request, *rest)
+    # `async def fetch(self, request): return fetch(url)` gives an awaitable when it was awaited, as promises are flat
+    while hasattr(result, "__await__"):
+        result = await result
+    return as_response(result)
 
 
 @direct.root

@@ -33,12 +33,28 @@ def module_handler(function: Callable[..., Any]) -> Callable[..., Any]:
 def name_methods(cls: type) -> None:
     """Gives a class with `on_fetch` (and so on) the method `fetch` that calls it, unless it has one of its own.
 
-    The method passes `(request, env, ctx)` to `on_fetch`, `(…, env, ctx)` to the others, as many as they take.
+    The method passes `(request, env, ctx)` to `on_fetch`, `(…, env, ctx)` to the others, as many as they take. Such a
+    class keeps `ctx` and `env` also when its `__init__` calls no base's.
     """
+    named = False
     for event in METHODS:
         old = getattr(cls, f"on_{event}", None)
         if callable(old) and not callable(getattr(cls, event, None)):
             setattr(cls, event, _method(f"on_{event}"))
+            named = True
+    if named:
+        _keep_arguments(cls)
+
+
+def _keep_arguments(cls: Any) -> None:
+    construct = cls.__init__
+
+    @functools.wraps(construct)
+    def __init__(self: Any, ctx: Any, env: Any) -> None:
+        self.ctx, self.env = ctx, env
+        construct(self, ctx, env)
+
+    cls.__init__ = __init__
 
 
 def _method(old: str) -> Callable[..., Any]:

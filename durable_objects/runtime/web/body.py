@@ -16,7 +16,7 @@ from .headers import Headers
 from .multipart import encode_multipart, new_boundary, parse_form_body
 from .streams import ReadableStream
 from .urlsearchparams import URLSearchParams
-from .values import JsBytes
+from .values import JsBytes, to_platform
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -204,4 +204,5 @@ class Message:
         return parse_form_body(self.fields.get("content-type", ""), await self.bytes())
 
     async def _json(self, **options: Any) -> Any:
-        return json.loads(await self.text(), **options)
+        """Dictionaries and lists that also answer to JavaScript's spellings: `(await request.json()).name`."""
+        return to_platform(json.loads(await self.text(), **options))

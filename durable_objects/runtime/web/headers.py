@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPMessage
 from typing import Any
 
+from .errors import javascript_errors
 from .values import JsList, js_string, pairs_of
 
 # RFC 9110 5.6.2: a field name is a token; the Fetch standard refuses NUL, CR and LF in a value.
@@ -81,6 +82,7 @@ class Headers:
             self._pairs.append((header_name(name), header_value(value)))
 
     @classmethod
+    @javascript_errors
     def new(cls, init: Any = None) -> Headers:
         return cls(init)
 

@@ -7,15 +7,25 @@ while the Python API's `.headers` is a copy.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from .blob import Blob
+from .errors import JsSyntaxError, JsTypeError, javascript_errors
 from .formdata import FormData
 from .headers import Headers
 from .request import Request
 from .response import Response, response_options
 from .streams import ReadableStream
-from .values import JsBytes, to_platform
+from .values import JsBytes
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+serializers: dict[str, Callable[[Any], str | None]] = {"json": _compact}
+"""How `Response.json(…)` writes its value; the module `js` brings its own `JSON.stringify`."""
 
 
 class PlatformMessage:
@@ -39,30 +49,58 @@ class PlatformMessage:
     def bodyUsed(self) -> bool:
         return bool(self.message.body_used)
 
+    def _unread(self) -> None:
+        if self.message.body_used:
+            raise JsTypeError(
+                "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."
+            )
+
     async def text(self) -> str:
+        self._unread()
         text: str = await self.message.text()
         return text
 
     async def json(self) -> Any:
-        return to_platform(await self.message._json())
+        """The parsed body; a JavaScript SyntaxError when it is no JSON."""
+        self._unread()
+        try:
+            return await self.message._json()
+        except json.JSONDecodeError as error:
+            raise JsSyntaxError(str(error)) from error
 
     async def arrayBuffer(self) -> JsBytes:
+        self._unread()
         return JsBytes(await self.message.bytes())
 
     async def bytes(self) -> JsBytes:
+        self._unread()
         return JsBytes(await self.message.bytes())
 
     async def blob(self) -> Blob:
+        self._unread()
         blob: Blob = await self.message.blob()
         return blob
 
     async def formData(self) -> FormData:
+        self._unread()
         form: FormData = await self.message.form_data()
         return form
 
 
 def _members(init: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {**dict(init or {}), **options}
+
+
+def _request_members(source: Request) -> dict[str, Any]:
+    """What `new Request(url, source)` takes over: a request counts as an init object of its own members."""
+    return {
+        "method": source.method,
+        "headers": source.fields,
+        "body": None if source.method in {"GET", "HEAD"} else source.body,
+        "redirect": source.redirect,
+        "cf": source.cf,
+        "signal": source.signal,
+    }
 
 
 class PlatformRequest(PlatformMessage):
@@ -76,9 +114,10 @@ class PlatformRequest(PlatformMessage):
         self.message = message
 
     @classmethod
+    @javascript_errors
     def new(cls, input: Any, init: Any = None, **options: Any) -> PlatformRequest:
         if isinstance(init, Request | PlatformRequest):
-            init = None
+            init = _request_members(init if isinstance(init, Request) else init.message)
         return cls(Request(input, **_members(init, options)))
 
     @property
@@ -136,6 +175,7 @@ class PlatformResponse(PlatformMessage):
         self.message = message
 
     @classmethod
+    @javascript_errors
     def new(cls, body: Any = None, init: Any = None, **options: Any) -> PlatformResponse:
         if isinstance(init, PlatformResponse | Response):
             source = init if isinstance(init, Response) else init.message
@@ -150,8 +190,11 @@ class PlatformResponse(PlatformMessage):
         return cls(Response(body, **response_options(_members(init, options))))
 
     @staticmethod
+    @javascript_errors
     def _static_json(data: Any, init: Any = None, **options: Any) -> PlatformResponse:
-        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+        text = serializers["json"](data)
+        if text is None:
+            raise TypeError("The value is not JSON serializable")
         members = response_options(_members(init, options))
         members["headers"] = Headers(members["headers"])
         if "content-type" not in members["headers"]:
@@ -165,6 +208,7 @@ class PlatformResponse(PlatformMessage):
         return PlatformResponse._static_json(self, *args, **options)
 
     @staticmethod
+    @javascript_errors
     def redirect(url: Any, status: int = 302) -> Any:
         return Response.redirect(url, status)
 

@@ -85,6 +85,9 @@ class Response(Message):
             self._body, self._type = body_of(body, "Response")
         self.web_socket = web_socket
         if self._status in NULL_BODY:
+            if self._body is not None and self._body.content == b"":
+                # against the Fetch standard; the platform lets it pass, as it once was the only way
+                self._body = self._type = None
             if self._body is not None:
                 raise TypeError("Response with null body status (101, 204, 205, or 304) cannot have a body.")
             if self._status == 101 and web_socket is None:

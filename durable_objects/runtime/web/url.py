@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .errors import javascript_errors
 from .hosts import parse_host, percent_encode
 from .urlsearchparams import URLSearchParams
 from .values import js_string
@@ -52,6 +53,7 @@ class URL:
         self._parse(js_string(url), None if base is None else URL(base))
 
     @classmethod
+    @javascript_errors
     def new(cls, url: Any, base: Any = None) -> URL:
         return cls(url, base)
 

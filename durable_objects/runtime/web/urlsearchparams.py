@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from .errors import javascript_errors
 from .values import JsList, js_string, pairs_of
 
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*-._")
@@ -55,6 +56,7 @@ class URLSearchParams:
             self._pairs = [(js_string(name), js_string(value)) for name, value in pairs_of(init)]
 
     @classmethod
+    @javascript_errors
     def new(cls, init: Any = None) -> URLSearchParams:
         return cls(init)
 

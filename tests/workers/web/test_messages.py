@@ -302,3 +302,12 @@ def test_what_a_handler_may_return() -> None:
     assert as_response(Wrapper()) is response
     with pytest.raises(TypeError, match="not str"):
         as_response("x")
+
+
+@pytest.mark.parametrize("status", [204, 205, 304])
+@pytest.mark.parametrize("empty", ["", b""])
+async def test_an_empty_body_passes_where_there_is_none(status: int, empty: Any) -> None:
+    response = Response(empty, status)
+    assert (response.body, response.headers.get("content-type")) == (None, None)
+    with pytest.raises(TypeError, match="cannot have a body"):
+        Response("x", status)

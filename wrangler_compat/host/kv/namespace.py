@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from moorage.durable_objects.runtime.web import ReadableStream
+from moorage.durable_objects.runtime.web import JsDict, JsList, ReadableStream
 
 from ...workers.bindings import Binding
 from ...workers.js.errors import JsSyntaxError
@@ -121,7 +121,29 @@ class KvNamespace(Binding):
         }
         if len(rows) > limit:
             page["cursor"] = rules.encode_cursor(rows[limit - 1][0])
-        return self._form.value(page)
+        shown = self._form.value(page)
+        return Page(shown) if isinstance(shown, JsDict) else shown
+
+
+class Page(JsDict):
+    """One page of a list. `page.keys` is the list of keys, as on the platform; called, it is a dictionary's `keys()`."""
+
+    __slots__ = ()
+
+    @property
+    def keys(self) -> Any:
+        return _Keys(self)
+
+
+class _Keys(JsList):
+    __slots__ = ("_page",)
+
+    def __init__(self, page: Page) -> None:
+        super().__init__(page["keys"])
+        self._page = page
+
+    def __call__(self) -> Any:
+        return dict.keys(self._page)
 
 
 def _pair(found: tuple[Any, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ answer to JavaScript's spellings.
 
 from __future__ import annotations
 
+import builtins as _builtins
 import math as _math
 from typing import Any
 
@@ -15,6 +16,7 @@ from moorage.durable_objects.runtime.web import Blob as _Blob
 from moorage.durable_objects.runtime.web import File as _File
 from moorage.durable_objects.runtime.web import PlatformRequest as Request
 from moorage.durable_objects.runtime.web import PlatformResponse as Response
+from moorage.durable_objects.runtime.web.platform import serializers as _serializers
 
 from .abort import AbortController, AbortSignal
 from .binary import (
@@ -33,15 +35,18 @@ from .binary import (
     Uint32Array,
 )
 from .dates import Date
-from .errors import DOMException, Error
+from .errors import DOMException, Error, JsException, NetworkError
 from .errors import JsRangeError as RangeError
 from .errors import JsSyntaxError as SyntaxError
 from .errors import JsTypeError as TypeError
 from .json_text import JSON
 from .objects import Array, Map, Number, Object, RegExp, Set, to_number
+from .promises import AggregateError, Promise
 from .streams import FixedLengthStream, ReadableStream, TransformStream, WritableStream
 from .text import Console, Crypto, TextDecoder, TextEncoder, atob, btoa
-from .timing import Performance, Promise, clearInterval, clearTimeout, queueMicrotask, setInterval, setTimeout
+from .timing import Performance, clearInterval, clearTimeout, queueMicrotask, setInterval, setTimeout
+
+_serializers["json"] = JSON.stringify
 
 undefined = None
 NaN = float("nan")
@@ -99,11 +104,25 @@ class Math:
     floor, ceil, trunc, sqrt, log = _math.floor, _math.ceil, _math.trunc, _math.sqrt, _math.log
 
 
-async def fetch(resource: Any, init: Any = None, **options: Any) -> Response:
-    """`fetch(url, init)`: the platform's spelling of `workers.fetch`; the answer is a `js.Response`."""
+def fetch(resource: Any, init: Any = None, **options: Any) -> Promise:
+    """`fetch(url, init)`: the platform's spelling of `workers.fetch`; the answer is a `js.Response`.
+
+    The request leaves whether or not somebody awaits the promise. Every failure is a `JsException`; one of the
+    network is an OSError as well.
+    """
     from ..outgoing import fetch as send
 
-    return (await send(resource, **{**dict(init or {}), **options})).js_object
+    async def answer() -> Response:
+        try:
+            return (await send(resource, **{**dict(init or {}), **options})).js_object
+        except JsException:
+            raise
+        except _builtins.TypeError as error:
+            raise TypeError(str(error)) from error
+        except OSError as error:
+            raise NetworkError(str(error)) from error
+
+    return Promise(answer())
 
 
 def structuredClone(value: Any, options: Any = None) -> Any:
@@ -212,6 +231,7 @@ __all__ = [
     "URL",
     "AbortController",
     "AbortSignal",
+    "AggregateError",
     "Array",
     "ArrayBuffer",
     "BigInt64Array",

@@ -5,49 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.durable_objects.runtime.clone import DataCloneError as RuntimeDataCloneError
-
-
-class JsException(Exception):
-    """An error with the `.name` and `.message` of the platform; its text is `name: message`."""
-
-    name = "Error"
-
-    def __init__(self, message: Any = "", name: str | None = None, stack: str = "") -> None:
-        super().__init__(message)
-        self.message = str(message)
-        if name is not None:
-            self.name = name
-        self.stack = stack or str(self)
-
-    @classmethod
-    def new(cls, message: Any = "", options: Any = None) -> JsException:
-        return cls(message)
-
-    def toString(self) -> str:
-        return str(self)
-
-    @property
-    def js_error(self) -> JsException:
-        return self
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.message}" if self.message else self.name
-
-
-class Error(JsException):
-    name = "Error"
-
-
-class JsTypeError(Error):
-    name = "TypeError"
-
-
-class JsRangeError(Error):
-    name = "RangeError"
-
-
-class JsSyntaxError(Error):
-    name = "SyntaxError"
+from moorage.durable_objects.runtime.web.errors import (
+    Error,
+    JsException,
+    JsRangeError,
+    JsSyntaxError,
+    JsTypeError,
+    javascript_errors,
+)
 
 
 class DOMException(Error):
@@ -69,10 +34,18 @@ class DataCloneError(DOMException, RuntimeDataCloneError):
     __str__ = JsException.__str__
 
 
-def to_python_exception(error: JsException) -> Exception:
-    """ValueError for a RangeError, TypeError for a TypeError, the error itself otherwise (spec 4)."""
-    if error.name == "RangeError":
-        return ValueError(error.message)
-    if error.name == "TypeError":
-        return TypeError(error.message)
-    return error
+class NetworkError(Error, OSError):
+    """A request that got no answer."""
+
+
+__all__ = [
+    "DOMException",
+    "DataCloneError",
+    "Error",
+    "JsException",
+    "JsRangeError",
+    "JsSyntaxError",
+    "JsTypeError",
+    "NetworkError",
+    "javascript_errors",
+]

@@ -5,26 +5,36 @@ from __future__ import annotations
 import datetime
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from moorage.durable_objects.runtime.web import js_string, to_platform
 
 from .errors import JsSyntaxError, JsTypeError
+from .objects import Map, Set
 
 
 class JSON:
     @staticmethod
-    def parse(text: Any) -> Any:
-        """The value of a JSON text; a SyntaxError of the platform (`JsException`) when it is none."""
+    def parse(text: Any, reviver: Callable[[str, Any], Any] | None = None) -> Any:
+        """The value of a JSON text; a SyntaxError of the platform (`JsException`) when it is none.
+
+        `reviver(key, value)` replaces each member, inner ones first, and the whole under the empty key.
+        """
         try:
-            return to_platform(json.loads(js_string(text), parse_constant=_refuse))
+            value = to_platform(json.loads(js_string(text), parse_constant=_refuse))
         except ValueError as error:
             raise JsSyntaxError(str(error)) from None
+        return value if reviver is None else _revived("", value, reviver)
 
     @staticmethod
     def stringify(value: Any, replacer: Any = None, space: Any = None) -> str | None:
-        """The text of a value; None for a function. `space` is a number of blanks or a text."""
-        plain = _plain(value, replacer if isinstance(replacer, list) else None, ())
+        """The text of a value; None for a function.
+
+        `replacer` is a list of the keys to keep, or a function `(key, value)` that gives what is written instead.
+        `space` is a number of blanks or a text.
+        """
+        plain = _plain("", value, replacer, ())
         if plain is _DROPPED:
             return None
         indent: str | int | None = space if isinstance(space, str) and space else None
@@ -41,7 +51,21 @@ def _refuse(name: str) -> Any:
 _DROPPED = object()
 
 
-def _plain(value: Any, keys: list[Any] | None, above: tuple[int, ...]) -> Any:
+def _revived(key: str, value: Any, reviver: Callable[[str, Any], Any]) -> Any:
+    if isinstance(value, dict):
+        for name in list(value):
+            value[name] = _revived(name, value[name], reviver)
+    elif isinstance(value, list):
+        value[:] = [_revived(str(place), item, reviver) for place, item in enumerate(value)]
+    return reviver(key, value)
+
+
+def _plain(key: str, value: Any, replacer: Any, above: tuple[int, ...]) -> Any:
+    to_json = getattr(value, "toJSON", None)
+    if callable(to_json):
+        value = to_json()
+    if callable(replacer):
+        value = replacer(key, value)
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, float):
@@ -50,9 +74,6 @@ def _plain(value: Any, keys: list[Any] | None, above: tuple[int, ...]) -> Any:
         return int(value) if value.is_integer() and abs(value) < 1e21 else float(value)
     if isinstance(value, int):
         return int(value)
-    to_json = getattr(value, "toJSON", None)
-    if callable(to_json):
-        return _plain(to_json(), keys, above)
     if isinstance(value, datetime.datetime):
         from .dates import Date
 
@@ -60,11 +81,15 @@ def _plain(value: Any, keys: list[Any] | None, above: tuple[int, ...]) -> Any:
     if id(value) in above:
         raise JsTypeError("Converting circular structure to JSON")
     above = (*above, id(value))
+    if isinstance(value, Map | Set):
+        return {}  # what they hold is no property
     if isinstance(value, dict):
-        pairs = ((js_string(key), _plain(item, keys, above)) for key, item in value.items())
-        return {key: item for key, item in pairs if item is not _DROPPED and (keys is None or key in keys)}
+        kept = replacer if isinstance(replacer, list) else None
+        names = ((js_string(name), item) for name, item in value.items())
+        pairs = ((name, _plain(name, item, replacer, above)) for name, item in names if kept is None or name in kept)
+        return {name: item for name, item in pairs if item is not _DROPPED}
     if isinstance(value, list | tuple):
-        items = (_plain(item, keys, above) for item in value)
+        items = (_plain(str(place), item, replacer, above) for place, item in enumerate(value))
         return [None if item is _DROPPED else item for item in items]
     if callable(value):
         return _DROPPED

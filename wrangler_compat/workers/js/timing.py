@@ -1,4 +1,4 @@
-"""Timers, microtasks, promises and `performance`."""
+"""Timers, microtasks and `performance`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import inspect
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-
-from moorage.durable_objects.runtime.web import JsDict, JsList
 
 _numbers = itertools.count(1)
 _timers: dict[int, asyncio.Task[None]] = {}
@@ -68,55 +66,3 @@ class Performance:
     @property
     def timeOrigin(self) -> float:
         return time.time() * 1000 - self.now()
-
-
-class Promise:
-    """`js.Promise`: its functions give awaitables; `Promise.new(executor)` calls `executor(resolve, reject)`."""
-
-    @staticmethod
-    def new(executor: Callable[..., Any]) -> asyncio.Future[Any]:
-        future = asyncio.get_running_loop().create_future()
-
-        def resolve(value: Any = None) -> None:
-            if not future.done():
-                future.set_result(value)
-
-        def reject(reason: Any = None) -> None:
-            if not future.done():
-                future.set_exception(reason if isinstance(reason, Exception) else RuntimeError(str(reason)))
-
-        try:
-            executor(resolve, reject)
-        except Exception as error:
-            reject(error)
-        return future
-
-    @staticmethod
-    async def resolve(value: Any = None) -> Any:
-        return await value if inspect.isawaitable(value) else value
-
-    @staticmethod
-    async def reject(reason: Any = None) -> Any:
-        raise reason if isinstance(reason, Exception) else RuntimeError(str(reason))
-
-    @staticmethod
-    async def all(items: Iterable[Any]) -> JsList:
-        return JsList(await asyncio.gather(*(Promise.resolve(item) for item in items)))
-
-    @staticmethod
-    async def allSettled(items: Iterable[Any]) -> JsList:
-        results = await asyncio.gather(*(Promise.resolve(item) for item in items), return_exceptions=True)
-        return JsList(
-            JsDict(status="rejected", reason=result)
-            if isinstance(result, BaseException)
-            else JsDict(status="fulfilled", value=result)
-            for result in results
-        )
-
-    @staticmethod
-    async def race(items: Iterable[Any]) -> Any:
-        tasks = [asyncio.ensure_future(Promise.resolve(item)) for item in items]
-        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        return next(task for task in tasks if task in done).result()

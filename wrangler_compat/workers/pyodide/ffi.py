@@ -7,7 +7,7 @@ proxies are the functions themselves with a `destroy()` that does nothing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from moorage.durable_objects.runtime import WebSocket, WebSocketPair
@@ -30,6 +30,7 @@ from ..js.binary import JsBuffer, Uint8Array
 from ..js.dates import Date
 from ..js.errors import JsException
 from ..js.objects import Map, Number, RegExp, Set
+from ..js.promises import Promise as JsPromise
 
 jsnull = None
 """JavaScript's null; it is None here, and so is undefined."""
@@ -38,7 +39,7 @@ jsnull = None
 class _ProxyMeta(type):
     _classes = (
         URL, URLSearchParams, Blob, FormData, Headers, PlatformRequest, PlatformResponse, ReadableStream, JsBuffer,
-        Date, Map, Set, RegExp, Number, WebSocket, WebSocketPair,
+        Date, JsPromise, Map, Set, RegExp, Number, WebSocket, WebSocketPair,
     )  # fmt: skip
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -58,7 +59,6 @@ class JsArray(JsList):
 
 JsMap = Map
 JsDomElement = JsProxy
-JsPromise = JsProxy
 
 
 class PyProxy:
@@ -89,6 +89,14 @@ class PyProxy:
         return PyBuffer(memoryview(self._value))
 
 
+class AwaitableProxy(PyProxy):
+    """A coroutine, a future or the like that was given to JavaScript, which awaits it as a promise."""
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        awaiting: Generator[Any, None, Any] = self._value.__await__()
+        return awaiting
+
+
 class PyBuffer:
     """What `getBuffer()` gives: `data`, until `release()`."""
 
@@ -105,7 +113,8 @@ JsCallable = PyProxy
 
 
 def create_proxy(value: Any, *, capture_this: bool = False, roundtrip: bool = True) -> PyProxy:
-    return PyProxy(value)
+    """`value` as JavaScript holds it; that of an awaitable can be awaited: `ctx.waitUntil(create_proxy(work()))`."""
+    return AwaitableProxy(value) if hasattr(type(value), "__await__") else PyProxy(value)
 
 
 def create_once_callable(function: Callable[..., Any], **_options: Any) -> PyProxy:

@@ -58,6 +58,7 @@ async def check_variables(env):
     assert env.TEXT == "plain text"
     assert env.LIMITS["items"] == 3
     assert list(env.LIMITS["tags"]) == ["a", "b"]
+    assert (env.LIMITS.tags.length, env.LIMITS.to_py()["items"]) == (2, 3)
 
 
 async def check_method_call(env):
