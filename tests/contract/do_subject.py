@@ -12,7 +12,7 @@ from moorage.durable_objects.runtime.outgoing import outgoing
 from moorage.durable_objects.runtime.web import Response
 
 from .do_sockets import WebSocketMixin
-from .do_values import Custom, JavaScriptOnly, MyError, decode, drain, flags, fold, ordered
+from .do_values import Custom, JavaScriptOnly, MyError, decode, drain, flags, fold
 
 ERRORS: dict[str, type[Exception]] = {"Error": Exception, "TypeError": TypeError, "RangeError": ValueError}
 
@@ -511,4 +511,4 @@ CLASSES: dict[str, type[Any]] = {
     "NOFETCH": NoFetch,
 }
 
-__all__ = ["CLASSES", "Shared", "ordered"]
+__all__ = ["CLASSES", "Shared"]

@@ -1,7 +1,8 @@
 """Values of the Durable Object vectors: arguments into Python, results and expectations into one comparable form.
 
-Python has one empty value, one kind of number, one byte string and one mapping; expectations are folded accordingly:
-undefined and null, ArrayBuffer and typed arrays, Map and object compare equal.
+Python has one kind of number, one byte string and one mapping; expectations are folded accordingly: ArrayBuffer and
+typed arrays, Map and object compare equal. It has one empty value, too, but for `undefined` of the runtime: an
+expected undefined may be None here, or a member that is not there; an expected null is None.
 """
 
 import asyncio
@@ -9,11 +10,12 @@ import datetime
 import json
 import math
 import re
-from typing import Any
+from typing import Any, Final
 
 from moorage.durable_objects.runtime import undefined
 
 UTC = datetime.UTC
+UNDEFINED: Final = "<undefined>"
 
 
 class Custom:
@@ -142,7 +144,7 @@ def fold(value: Any, seen: tuple[int, ...] = ()) -> Any:
         case BaseException():
             return ["error", getattr(value, "name", type(value).__name__), str(value)]
     if value is undefined:
-        return None
+        return UNDEFINED
     if type(value).__name__ == "Headers":
         return ["headers", [list(pair) for pair in value]]
     if hasattr(value, "__await__"):
@@ -164,6 +166,10 @@ def _key(key: Any) -> Any:
     return key if isinstance(key, str) else json.dumps(key, default=repr)
 
 
+class Entries(dict[str, Any]):
+    """The entries of an expected Map: every key is there, whatever its value."""
+
+
 def fold_expected(value: Any) -> Any:
     """Returns the comparable form of an observed value."""
     if isinstance(value, list):
@@ -177,7 +183,7 @@ def fold_expected(value: Any) -> Any:
     kind = value["$"]
     match kind:
         case "undefined" | "hole":
-            return None
+            return UNDEFINED
         case "number":
             return {"NaN": "<NaN>", "-0": "<-0>", "Infinity": math.inf, "-Infinity": -math.inf}[value["v"]]
         case "bigint":
@@ -187,9 +193,9 @@ def fold_expected(value: Any) -> Any:
         case "regexp":
             return ["regexp", value.get("source", value.get("v"))]
         case "bytes":
-            return ["bytes", value["hex"]]
+            return ["bytes", value["hex"], value.get("type")]
         case "map":
-            return {_key(fold_expected(key)): fold_expected(item) for key, item in value["v"]}
+            return Entries((_key(fold_expected(key)), fold_expected(item)) for key, item in value["v"])
         case "set":
             return ["set", sorted(repr(fold_expected(item)) for item in value["v"])]
         case "error":
@@ -205,11 +211,6 @@ def fold_expected(value: Any) -> Any:
         case "string":
             return ["string", value["length"], value["head"]]
     return value
-
-
-def ordered(value: Any) -> Any:
-    """Makes the order of a mapping's keys count, where the expectation is a Map."""
-    return list(value.items()) if isinstance(value, dict) else value
 
 
 def flags(error: BaseException) -> dict[str, Any]:

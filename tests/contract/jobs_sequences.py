@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from .jobs_world import Done, World
+from .result import refuse_unknown
 
 PLACEHOLDER = re.compile(r"<(job|exec|run|nonce|hash|content|body|finding):(\d+)>")
 WORDING = "<wording>"
 LEFT_OUT = ("elapsedMs", "reportPath")
+EXPECTATIONS = (
+    "exit", "stdout_json", "stdout_ndjson", "stdout_text", "stdout_empty", "content_in_order", "content_lacks",
+    "sorted_exits", "handovers", "exit_from_job_checks", "db", "db_unchanged",
+)  # fmt: skip
 KEYS = {
     "jobs": ("id",),
     "contents": ("contentHash",),
@@ -104,8 +109,10 @@ class Bindings:
 
 def check_tables(bindings: Bindings, expected: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
     """What changed in the tables against `db` of a step."""
+    refuse_unknown(expected, KEYS, "db")
     for table, keys in KEYS.items():
         wanted = expected.get(table, {})
+        refuse_unknown(wanted, ("added", "changed", "removed"), f"db.{table}")
         added = [row for key, row in after[table].items() if key not in before[table]]
         removed = [key for key in before[table] if key not in after[table]]
         changed = []
@@ -124,8 +131,8 @@ def check_tables(bindings: Bindings, expected: dict[str, Any], before: dict[str,
 
 def check_stdout(bindings: Bindings, expect: dict[str, Any], argv: list[str], done: Done) -> None:
     """Standard output against a step; what is not listed is not compared."""
-    if expect.get("stdout_empty") and done.stdout != "":
-        raise Mismatch(f"stdout: nothing expected, got {done.stdout[:200]!r}")
+    if "stdout_empty" in expect and (done.stdout == "") != expect["stdout_empty"]:
+        raise Mismatch(f"stdout: empty is {expect['stdout_empty']}, got {done.stdout[:200]!r}")
     if "stdout_text" in expect:
         bindings.unify(expect["stdout_text"], done.stdout.removesuffix("\n"), "stdout")
     if "stdout_ndjson" in expect:
@@ -171,6 +178,7 @@ def play_step(world: World, bindings: Bindings, step: dict[str, Any]) -> None:
         world.set_up({key: bindings.fill(value) if isinstance(value, str) else value for key, value in step.items()})
         return
     expect = step["expect"]
+    refuse_unknown(expect, EXPECTATIONS, "expect")
     argv = [bindings.fill(part) for part in step["argv"]]
     stdin = None if step.get("stdin") is None else bindings.fill_stdin(step["stdin"])
     if "now" in step:
@@ -192,9 +200,9 @@ def play_step(world: World, bindings: Bindings, step: dict[str, Any]) -> None:
         raise Mismatch("stderr: a refusal gives its reason")
     check_stdout(bindings, expect, argv, done)
     after = world.tables()
-    if expect.get("db_unchanged"):
-        check_tables(bindings, {}, before, after)
-    elif "db" in expect:
+    if "db_unchanged" in expect and (before == after) != expect["db_unchanged"]:
+        raise Mismatch(f"db: unchanged is not {expect['db_unchanged']}")
+    if "db" in expect:
         check_tables(bindings, expect["db"], before, after)
 
 

@@ -16,6 +16,8 @@ from moorage.protocols.ledger.text import digest_text, machine_text, repository_
 from moorage.protocols.ledger.urls import run_url
 from moorage.protocols.ledger.validate import parse_event_line, parse_shard_text, validate_record
 
+from .result import refuse_unknown
+
 Case = dict[str, Any]
 
 
@@ -25,6 +27,9 @@ class OtherClass(Exception):
 
 def attempt(case: Case, call: Callable[[], Any]) -> Any:
     """Result of `call`, which must be refused exactly when the case says so."""
+    assert case.get("accepted", "rejected" not in case) == ("rejected" not in case), (
+        "accepted and rejected, or neither"
+    )
     if "rejected" not in case:
         return call()
     try:
@@ -37,10 +42,11 @@ def attempt(case: Case, call: Callable[[], Any]) -> Any:
 
 
 def same(case: Case, **values: Any) -> None:
-    """Asserts every value that the case records."""
+    """Asserts every value that the case records; `true` is not 1."""
     for name, value in values.items():
         if name in case:
-            assert value == case[name], f"{name}: {str(value)[:600]!r}, recorded {str(case[name])[:600]!r}"
+            alike = value == case[name] and isinstance(value, bool) == isinstance(case[name], bool)
+            assert alike, f"{name}: {str(value)[:600]!r}, recorded {str(case[name])[:600]!r}"
 
 
 def join_parts(parts: list[tuple[str, int]]) -> str:
@@ -79,6 +85,8 @@ def identities(case: Case) -> None:
     result = attempt(case, calls[case["function"]])
     if result is not None:
         same(case, result=result)
+        if "preimage" in case:
+            assert canonical.sha256_text(case["preimage"]) == result, "the preimage has another digest"
 
 
 def digest_text_as_given(value: object) -> str:
@@ -203,6 +211,7 @@ def shards(case: Case) -> None:
     same(case, order=[event.event_id for shard in built for event in shard.events])
     assert len(built) == len(case["shards"])
     for shard, recorded in zip(built, case["shards"], strict=True):
+        refuse_unknown(recorded, ("path", "sha256", "bytes", "event_count", "replay_sha256", "text"), "shard")
         same(
             recorded,
             path=shard.path,
@@ -229,18 +238,21 @@ def publish(case: Case) -> None:
 
 
 def projection(case: Case) -> None:
+    requests: list[dict[str, Any]] = []
+
     def deliver() -> dict[str, Any] | None:
         settings = projection_settings(case["env"])
         if settings is None:
             return None
         request = projection_request(parse_event_line(case["event_line"]), settings)
         sent = {"url": request.url, "method": request.method, "headers": request.headers, "body": request.body}
-        same(case, request=sent)
+        requests.append(sent)
         if not is_delivered(case.get("response_status", 200)):
             raise LedgerRefusal("projection-http", "the endpoint did not take the event")
         return sent
 
     result = attempt(case, deliver)
+    same(case, request=requests[0] if requests else None)
     if "rejected" not in case:
         assert (result is None) == bool(case.get("skipped", False))
 

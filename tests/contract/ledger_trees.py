@@ -9,6 +9,7 @@ from typing import Any
 from moorage.protocols.ledger.shards import ShardIdentity, build_shards
 
 from .ledger_rules import source_events
+from .result import refuse_unknown
 
 Case = dict[str, Any]
 
@@ -83,9 +84,12 @@ def same_tree(found: dict[str, bytes], recorded: dict[str, Case], where: str) ->
     for path, expected in recorded.items():
         data = found[path]
         if "replay_json" in expected:
+            refuse_unknown(expected, ("replay_json", "recorded_at"), f"{where}: {path}")
+            assert expected.get("recorded_at", "wall clock") == "wall clock", f"{where}: {path}: recorded_at"
             replay = [event.replay_text for event in parse_shard_text(data.decode())]
             assert replay == expected["replay_json"], f"{where}: {path}: {replay}"
             continue
+        refuse_unknown(expected, ("sha256", "bytes", "text"), f"{where}: {path}")
         if "text" in expected:
             assert data.decode() == expected["text"], f"{where}: {path}: {data.decode()[:1500]}"
         assert len(data) == expected["bytes"], f"{where}: {path}"

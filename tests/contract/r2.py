@@ -132,8 +132,11 @@ async def _read(result: Any, how: str | None) -> Any:
         case "twice":
             await result.text()
             return await result.text()
-        case "text" | "json" | "bytes" | "arrayBuffer" | "blob":
+        case "text" | "json" | "blob":
             return encode(await getattr(result, how)())
+        case "bytes" | "arrayBuffer":
+            kind = "Uint8Array" if how == "bytes" else "ArrayBuffer"
+            return {**encode(await getattr(result, how)()), "type": kind}
     raise JavaScriptOnly(f"read {how}")
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .do_rules import is_javascript_text
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -36,7 +38,12 @@ class Rule:
 
 
 def _javascript(difference: Difference) -> bool:
-    return "js" in difference.tags
+    return (
+        "js" in difference.tags
+        and difference.path[-2:] == ("err", "message")
+        and isinstance(difference.got, str)
+        and is_javascript_text(difference.expected)
+    )
 
 
 def _stream_of_unknown_length(difference: Difference) -> bool:
@@ -58,7 +65,7 @@ RULES: Final = (
     ),
     Rule(
         "js",
-        "JavaScript's own conversion of a wrong argument, and its texts; no recorded case needs it",
+        "texts of JavaScript's own argument errors; no recorded case needs it",
         frozenset(),
         _javascript,
     ),

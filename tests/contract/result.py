@@ -1,7 +1,8 @@
-"""What a replayer says of one recorded case. Every family's replayer yields these."""
+"""What a replayer says of one recorded case, and what every one of them refuses: members that it does not compare."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Outcome = Literal["passed", "failed", "skipped"]
 
@@ -19,3 +20,10 @@ class CaseResult:
     name: str
     outcome: Outcome
     detail: str = ""
+
+
+def refuse_unknown(recorded: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    """Raises AssertionError for a member that nothing here compares: it could say anything and still pass."""
+    unknown = sorted(set(recorded) - set(known))
+    if unknown:
+        raise AssertionError(f"{where}: the replayer knows no {', '.join(unknown)}")

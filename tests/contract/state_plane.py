@@ -27,11 +27,14 @@ from tests.support.plane import (
 )
 from tests.support.templates import Mismatch, Scope, as_bytes, short
 
-from .result import CaseResult
+from .result import CaseResult, refuse_unknown
 from .spoiled_signatures import signature_value
 
 FAMILY = "state-plane"
 SECRETS = {"webhook": WEBHOOK_SECRET, "operator": OPERATOR_SECRET, "wrong": WEBHOOK_SECRET + "-not"}
+EXPECTATIONS = (
+    "status", "headers", "json", "text", "base64", "empty", "body_sha256", "body_bytes", "targz", "subset", "collect",
+)  # fmt: skip
 DISPATCH_MS = 8000
 """How far the clock is moved, at most, until an awaited dispatch arrives."""
 
@@ -55,6 +58,8 @@ def replay(area: str, sequence: Mapping[str, Any]) -> CaseResult:
         asyncio.run(_Replay(sequence).run())
     except Mismatch as mismatch:
         return CaseResult(FAMILY, area, name, "failed", str(mismatch))
+    except Exception as failure:  # a crash is a failed sequence like any other; the run goes on
+        return CaseResult(FAMILY, area, name, "failed", f"{type(failure).__name__}: {failure}"[:2000])
     return CaseResult(FAMILY, area, name, "passed")
 
 
@@ -95,6 +100,7 @@ def read_targz(data: bytes) -> list[dict[str, Any]]:
 
 def compare(scope: Scope, want: Mapping[str, Any], answer: Response) -> None:
     """Raises Mismatch when `answer` is not the recorded one."""
+    refuse_unknown(want, EXPECTATIONS, "response")
     text = answer.body[:300].decode("utf-8", "replace")
     if "status" in want and answer.status != want["status"]:
         raise Mismatch(f"status: want {want['status']}, got {answer.status} with body {text!r}")
@@ -111,7 +117,7 @@ def compare(scope: Scope, want: Mapping[str, Any], answer: Response) -> None:
     elif "base64" in want:
         if base64.b64decode(scope.build(want["base64"])) != answer.body:
             raise Mismatch(f"body: bytes differ ({len(answer.body)} received)")
-    elif "empty" in want and answer.body:
+    elif "empty" in want and (answer.body == b"") != want["empty"]:
         raise Mismatch(f"body: want none, got {text!r}")
     if "body_sha256" in want:
         scope.match(want["body_sha256"], hashlib.sha256(answer.body).hexdigest(), "body digest")

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from moorage.clients.sweep.cli import command
 
-from .result import CaseResult
+from .result import CaseResult, refuse_unknown
 
 FAMILY = "sweep"
+EXPECTATIONS = ("exit", "word", "payload", "no_payload", "state_after", "state_unchanged")
 
 
 class Differs(Exception):
@@ -57,6 +58,7 @@ def check_masks(expected: str, found: str, mask: dict[str, str], began: datetime
 
 def check_output(expect: dict[str, Any], exit_code: int, stdout: str) -> None:
     """Compares exit status, word and payload. Raises Differs."""
+    refuse_unknown(expect, EXPECTATIONS, "expect")
     lines = stdout.splitlines()
     if exit_code != expect["exit"]:
         raise Differs(f"exit is {exit_code}, not {expect['exit']}; printed {stdout!r}")

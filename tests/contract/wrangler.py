@@ -27,7 +27,7 @@ from moorage.wrangler_compat.config import (
     validate,
 )
 
-from .result import CaseResult
+from .result import CaseResult, refuse_unknown
 
 FAMILY = "wrangler"
 REFUSALS = ("python-flag-missing",)
@@ -79,6 +79,9 @@ def _config_cases(document: Case) -> Checks:
 
 def check_config(case: Case) -> str:
     """The difference of one configuration case, empty if there is none."""
+    for entry in (*case.get("errors", ()), *case.get("warnings", ())):
+        refuse_unknown(entry, ("code", "path"), "entry")
+    refuse_unknown(case.get("refused", {}), ("code",), "refused")
     wanted = case.get("refused", {}).get("code")
     try:
         parsed = parse_config(case["text"], case["file"])
