@@ -18,6 +18,14 @@ TIME_SLACK_MS = 15_000
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _VARIABLE = re.compile(r"@\{([A-Za-z0-9_]+)\}")
+_MASKS: dict[str, tuple[str, ...]] = {
+    "$capture": ("of",),
+    "$any": (),
+    "$time": ("from_now_ms", "slack_ms"),
+    "$uuid": (),
+    "$regex": (),
+    "$one_of": (),
+}
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -122,6 +130,9 @@ class Scope:
             raise Mismatch(f"{path}[{len(want)}]: not expected, got {short(got[len(want)])}")
 
     def _match_object(self, want: dict[str, Any], got: Any, path: str, subset: bool) -> None:
+        mask = next((name for name in _MASKS if name in want), None)
+        if mask is not None and set(want) - {mask, *_MASKS[mask]}:
+            raise Mismatch(f"{path}: a mask {mask} has no {', '.join(sorted(set(want) - {mask, *_MASKS[mask]}))}")
         if "$capture" in want:
             self.match(want.get("of", {"$any": True}), got, path, subset)
             self.variables[want["$capture"]] = got
@@ -178,6 +189,8 @@ class Scope:
             if not (isinstance(got, str) and _ISO.fullmatch(got)):
                 raise Mismatch(f"{path}: want an ISO time with milliseconds, got {short(got)}")
             at = parse_iso(got)
+        elif want["$time"] != "ms":
+            raise Mismatch(f"{path}: there is no time {want['$time']!r}")
         else:
             if not isinstance(got, int) or isinstance(got, bool):
                 raise Mismatch(f"{path}: want a time in milliseconds, got {short(got)}")
