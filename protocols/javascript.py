@@ -57,23 +57,40 @@ def _text_of(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if isinstance(value, int | float):
         return _number_text(value)
     if isinstance(value, list):
         return ",".join(_text_of(entry) for entry in value)
     return "[object Object]"
 
 
-def _number_text(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value.is_integer() and abs(value) < 1e21:
+def _number_text(value: int | float) -> str:
+    """`value`, which counts as a double, as `Number.prototype.toString` writes it."""
+    if abs(value) <= MAX_SAFE_INTEGER and value == int(value):
         return str(int(value))
-    return re.sub(r"e([+-])0*(\d)", r"e\1\2", repr(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    sign = "-" if number < 0 else ""
+    # the shortest digits that read back as the number, as Python's repr finds them too
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if len(digits) <= point <= 21:
+        return f"{sign}{digits}{'0' * (point - len(digits))}"
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
 
 
 def to_number(value: Any) -> float | int:

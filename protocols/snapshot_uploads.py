@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from .snapshots import PART_BYTES, Descriptor, is_digest, parse_descriptor, strict_integer
+from .javascript import utf16_length
+from .snapshots import MAX_BYTES, PART_BYTES, Descriptor, is_digest, parse_descriptor, strict_integer
 from .wire.snapshot_uploads import (
     InvalidSnapshotDigest,
     InvalidSnapshotOperationId,
@@ -18,6 +19,7 @@ from .wire.snapshot_uploads import (
     InvalidSnapshotUploadId,
     SnapshotPartMismatch,
     SnapshotPartMissing,
+    SnapshotTooLarge,
     UploadOperationMismatch,
     UploadRequestExpired,
 )
@@ -85,22 +87,28 @@ class UploadStart:
 def parse_start(body: Mapping[str, object]) -> UploadStart:
     """Returns the upload that a `start` request describes.
 
-    Raises SnapshotTooLarge, InvalidSnapshotDescriptor, InvalidSnapshotDigest and InvalidSnapshotOperationId.
+    Raises, in this order, SnapshotTooLarge, InvalidSnapshotDigest (of the archive), InvalidSnapshotOperationId and
+    InvalidSnapshotDescriptor.
     """
-    descriptor = parse_descriptor(body)
+    size = body.get("bytes")
+    if isinstance(size, int | float) and size > MAX_BYTES:
+        raise SnapshotTooLarge
     sha256 = body.get("sha256")
     if not isinstance(sha256, str) or not is_digest(sha256):
         raise InvalidSnapshotDigest
     operation = body.get("operationId")
     if operation is not None and (not isinstance(operation, str) or not _OPERATION_ID.fullmatch(operation)):
         raise InvalidSnapshotOperationId
-    return UploadStart(descriptor, sha256, operation, parse_utc(body.get("issuedAt")))
+    return UploadStart(parse_descriptor(body), sha256, operation, parse_utc(body.get("issuedAt")))
 
 
 def parse_upload_id(body: Mapping[str, object]) -> str:
-    """Returns the upload id of a request; raises InvalidSnapshotUploadId when it is no text."""
+    """Returns the upload id of a request; raises InvalidSnapshotUploadId when it is no text of 200 characters.
+
+    An empty one is only an upload that is not known.
+    """
     value = body.get("uploadId")
-    if not isinstance(value, str) or not value or len(value) > 256:
+    if not isinstance(value, str) or utf16_length(value) > 200:
         raise InvalidSnapshotUploadId
     return value
 
@@ -113,8 +121,11 @@ def parse_part_number(body: Mapping[str, object], count: int) -> int:
     return number
 
 
-def parse_parts(value: object, count: int) -> list[str]:
-    """Returns the etags of a `complete` request in order of their parts; raises InvalidSnapshotParts."""
+def check_parts(value: object, count: int, receipts: Mapping[int, str]) -> list[str]:
+    """Returns the etags of a `complete` request in order of their parts; `receipts`: those handed out, by number.
+
+    Part by part, raises InvalidSnapshotParts for its form, SnapshotPartMissing and SnapshotPartMismatch.
+    """
     if not isinstance(value, list) or len(value) != count:
         raise InvalidSnapshotParts
     etags: list[str] = []
@@ -122,17 +133,9 @@ def parse_parts(value: object, count: int) -> list[str]:
         etag = part.get("etag") if isinstance(part, dict) else None
         if not isinstance(etag, str) or strict_integer(part.get("partNumber"), number, number) is None:
             raise InvalidSnapshotParts
-        etags.append(etag)
-    return etags
-
-
-def check_parts(etags: list[str], receipts: Mapping[int, str]) -> None:
-    """Checks etags against those handed out, by part number.
-
-    Raises SnapshotPartMissing and SnapshotPartMismatch.
-    """
-    for number, etag in enumerate(etags, 1):
         if number not in receipts:
             raise SnapshotPartMissing
         if receipts[number] != etag:
             raise SnapshotPartMismatch
+        etags.append(etag)
+    return etags

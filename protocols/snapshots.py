@@ -13,10 +13,6 @@ import msgspec
 
 from .javascript import ABSENT, iso_time, to_safe_integer, trimmed_text
 from .records.identity import DIGEST, RESERVED_SLUGS, is_record_id, is_slug
-from .wire.snapshot_uploads import (
-    InvalidSnapshotDigest,
-    SnapshotTooLarge,
-)
 from .wire.snapshots import (
     InvalidSnapshotDescriptor,
     InvalidSnapshotIdentities,
@@ -46,8 +42,10 @@ Identity = tuple[str, str]
 
 
 def strict_integer(value: object, minimum: int, maximum: int) -> int | None:
-    """Returns `value` when it is a JSON number that is an integer in bounds: no texts here, unlike elsewhere."""
-    return None if isinstance(value, bool | str) or value is None else to_safe_integer(value, minimum, maximum)
+    """Returns `value` when it is a JSON number that is an integer in bounds: nothing else counts here."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return to_safe_integer(value, minimum, maximum)
 
 
 def parse_repository(body: Mapping[str, object]) -> str:
@@ -162,24 +160,19 @@ class Descriptor:
 
 
 def parse_descriptor(body: Mapping[str, object]) -> Descriptor:
-    """Returns the description that `start` and `register` carry.
-
-    Raises SnapshotTooLarge, InvalidSnapshotDigest (the identity digest) or InvalidSnapshotDescriptor.
-    """
+    """Returns the description that `start` and `register` carry; raises InvalidSnapshotDescriptor."""
     slug = body.get("repoSlug")
     watermark = strict_integer(body.get("revisionWatermark"), 0, 2**53 - 1)
-    size = strict_integer(body.get("bytes"), 1, 2**53 - 1)
+    size = strict_integer(body.get("bytes"), 1, MAX_BYTES)
     uncompressed = strict_integer(body.get("uncompressedBytes"), 0, 2**53 - 1)
     files = strict_integer(body.get("fileCount"), 0, MAX_FILES)
     if not isinstance(slug, str) or not is_slug(slug) or slug in RESERVED_SLUGS:
         raise InvalidSnapshotDescriptor
     if watermark is None or size is None or uncompressed is None or files is None:
         raise InvalidSnapshotDescriptor
-    if size > MAX_BYTES:
-        raise SnapshotTooLarge
     digest = body.get("identityDigest")
     if digest is not None and not is_digest(digest):
-        raise InvalidSnapshotDigest
+        raise InvalidSnapshotDescriptor
     return Descriptor(slug, watermark, size, uncompressed, files, digest if isinstance(digest, str) else None)
 
 
@@ -196,7 +189,7 @@ def parse_registration(body: Mapping[str, object], now: int, current_revision: i
     """
     try:
         descriptor = parse_descriptor(body)
-    except (SnapshotTooLarge, InvalidSnapshotDigest, InvalidSnapshotDescriptor):
+    except InvalidSnapshotDescriptor:
         raise InvalidSnapshotDescriptor(snapshotStoreAvailable=True) from None
     created_at = strict_integer(body.get("createdAt"), 1, now)
     key = body.get("objectKey")

@@ -214,20 +214,23 @@ MAX_INTAKE_TURNS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The durable turn counters.
+    """The durable turn counters: turns of batches (`consecutive_batch_turns`) and of intakes
+    (`consecutive_intake_turns`) since the last ordinary one.
 
-    `priority`: turns of batches and intakes since the last ordinary one (stored as `consecutive_batch_turns`);
-    `intake`: intake turns in a row (`consecutive_intake_turns`).
+    They run beside each other only while an ordinary writer waits; without one, a turn of either kind ends the row of
+    the other.
     """
 
-    priority: int = 0
+    batch: int = 0
     intake: int = 0
 
-    def after(self, granted: WriterClass) -> "Turns":
-        """Returns the counters after a grant."""
+    def after(self, granted: WriterClass, *, ordinary_waits: bool) -> "Turns":
+        """Returns the counters after a grant; `ordinary_waits`: whether an ordinary writer is still in the line."""
         if granted is WriterClass.ORDINARY:
             return Turns()
-        return Turns(self.priority + 1, self.intake + 1 if granted is WriterClass.INTAKE else 0)
+        if granted is WriterClass.BATCH:
+            return Turns(self.batch + 1, self.intake if ordinary_waits else 0)
+        return Turns(self.batch if ordinary_waits else 0, self.intake + 1)
 
 
 def next_class(turns: Turns, waiting: Iterable[WriterClass]) -> WriterClass | None:
@@ -241,7 +244,7 @@ def next_class(turns: Turns, waiting: Iterable[WriterClass]) -> WriterClass | No
     | else | ordinary |
     """
     classes = set(waiting)
-    if WriterClass.ORDINARY in classes and turns.priority >= MAX_PRIORITY_TURNS:
+    if WriterClass.ORDINARY in classes and turns.batch + turns.intake >= MAX_PRIORITY_TURNS:
         return WriterClass.ORDINARY
     if WriterClass.INTAKE in classes and (turns.intake < MAX_INTAKE_TURNS or len(classes) == 1):
         return WriterClass.INTAKE
@@ -264,7 +267,7 @@ def line_up(queue: Iterable[tuple[int, WriterClass]], turns: Turns) -> list[int]
         order.append(lines[turn].pop())
         if not lines[turn]:
             del lines[turn]
-        turns = turns.after(turn)
+        turns = turns.after(turn, ordinary_waits=WriterClass.ORDINARY in lines)
     return order
 
 

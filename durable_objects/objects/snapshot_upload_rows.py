@@ -79,7 +79,7 @@ ON CONFLICT DO NOTHING
 KEEP_PART: Final = "UPDATE record_snapshot_upload_parts SET etag = ?3 WHERE upload_id = ?1 AND part_number = ?2"
 MANIFEST: Final = "SELECT digest FROM record_snapshot_upload_manifests WHERE upload_id = ?1 AND part_number = ?2"
 MANIFESTS: Final = """
-SELECT part_number FROM record_snapshot_upload_manifests WHERE upload_id = ?1 ORDER BY part_number
+SELECT part_number, digest FROM record_snapshot_upload_manifests WHERE upload_id = ?1 ORDER BY part_number
 """
 KEEP_MANIFEST: Final = """
 INSERT INTO record_snapshot_upload_manifests (upload_id, part_number, digest) VALUES (?1, ?2, ?3)
@@ -238,9 +238,9 @@ class SnapshotUploads:
         """Records that a list is staged in the bucket."""
         self._sql.exec(KEEP_MANIFEST, upload_id, number, digest)
 
-    def manifests(self, upload_id: str) -> list[int]:
-        """Returns the numbers of the staged lists."""
-        return [row["part_number"] for row in self._sql.exec(MANIFESTS, upload_id).toArray()]
+    def manifests(self, upload_id: str) -> dict[int, str]:
+        """Returns the digests of the staged lists, by number."""
+        return {row["part_number"]: row["digest"] for row in self._sql.exec(MANIFESTS, upload_id).toArray()}
 
     def due(self, limit: int) -> list[Upload]:
         """Returns uploads whose time, and that of their operation id, is over."""

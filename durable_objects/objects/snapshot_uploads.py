@@ -26,11 +26,7 @@ from moorage.protocols.wire.snapshot_uploads import (
     SnapshotPartSizeMismatch,
     SnapshotPartTooLarge,
 )
-from moorage.protocols.wire.snapshots import (
-    InvalidSnapshotIdentities,
-    SnapshotIdentityDigestMismatch,
-    SnapshotSizeMismatch,
-)
+from moorage.protocols.wire.snapshots import InvalidSnapshotIdentities, SnapshotSizeMismatch
 
 from .snapshot_upload_rows import SnapshotUploads, Upload
 from .snapshots import BUCKET, SnapshotMethods, bucket_of
@@ -112,7 +108,7 @@ class SnapshotUploadMethods(SnapshotMethods):
         except InvalidSnapshotIdentities:
             raise InvalidSnapshotIdentities from None
         if len(identities) != upload.descriptor.manifest_size(number):
-            raise InvalidSnapshotManifestPart
+            raise InvalidSnapshotIdentities
         text = msgspec.json.encode([list(pair) for pair in identities])
         digest = digest_of(text)
         self.snapshot_uploads.reserve_manifest(upload.upload_id, number, digest)
@@ -127,34 +123,34 @@ class SnapshotUploadMethods(SnapshotMethods):
         bucket = bucket_of(self.env)
         rules.check_request(members, "complete", self.now())
         upload = self.snapshot_uploads.living(rules.parse_upload_id(members))
-        etags = rules.parse_parts(members.get("parts"), upload.descriptor.part_count)
         parts = self.snapshot_uploads.parts(upload.upload_id)
-        rules.check_parts(etags, {number: etag for number, (etag, _) in parts.items()})
+        receipts = {number: etag for number, (etag, _) in parts.items()}
+        etags = rules.check_parts(members.get("parts"), upload.descriptor.part_count, receipts)
         if sum(size for _, size in parts.values()) != upload.descriptor.bytes:
             raise SnapshotSizeMismatch
-        identities = members.get("identities")
-        if identities is None and upload.descriptor.identity_digest is not None:
-            identities = await self._staged_identities(upload, bucket)
         if await bucket.head(upload.object_key) is None:
             handle = bucket.resumeMultipartUpload(upload.object_key, upload.r2_upload_id)
             listed = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
             await handle.complete(listed)
+        identities = members.get("identities")
+        if identities is None and upload.descriptor.identity_digest is not None:
+            identities = await self._staged_identities(upload, bucket)
         envelope = await self.register(upload.registration(identities))
         await self._delete_manifests(upload, bucket)
         return reply(envelope, 201)
 
     async def _staged_identities(self, upload: Upload, bucket: Any) -> list[Any]:
+        """Returns the staged lists, joined. Raises SnapshotManifestMissing, SnapshotManifestDigestMismatch."""
         identities: list[Any] = []
         for number in range(1, upload.descriptor.manifest_count + 1):
             found = await bucket.get(snapshots.manifest_key(upload.object_key, number))
-            if found is None or number not in self.snapshot_uploads.manifests(upload.upload_id):
+            digest = self.snapshot_uploads.manifests(upload.upload_id).get(number)
+            if found is None or digest is None:
                 raise SnapshotManifestMissing
-            identities += msgspec.json.decode(bytes(await found.bytes()))
-        try:
-            pairs = [(pair[0], pair[1]) for pair in identities]
-            snapshots.check_identity_digest(pairs, upload.descriptor.identity_digest)
-        except SnapshotIdentityDigestMismatch:
-            raise SnapshotManifestDigestMismatch from None
+            text = bytes(await found.bytes())
+            if digest_of(text) != digest:
+                raise SnapshotManifestDigestMismatch
+            identities += msgspec.json.decode(text)
         return identities
 
     @wire_method
@@ -194,8 +190,9 @@ class SnapshotUploadMethods(SnapshotMethods):
         await self._delete_manifests(upload, bucket)
         if upload.r2_upload_id is not None:
             await bucket.resumeMultipartUpload(upload.object_key, upload.r2_upload_id).abort()
-        if self.snapshots.by_key(upload.object_key) is None:
-            await bucket.delete(upload.object_key)
+        async with self.snapshots.registering:
+            if self.snapshots.by_key(upload.object_key) is None:
+                await bucket.delete(upload.object_key)
 
     async def _delete_manifests(self, upload: Upload, bucket: Any) -> None:
         keys = [

@@ -81,6 +81,8 @@ class Snapshots:
 
     def __init__(self, storage: Any) -> None:
         self._sql = storage.sql
+        self.registering = asyncio.Lock()
+        """Held from the look at an archive to its row, and from the look for a row to the archive's deletion."""
         storage.transactionSync(self._upgrade)
 
     def _upgrade(self) -> None:
@@ -259,21 +261,23 @@ class SnapshotMethods:
         """Registers and returns the envelope; raises the wire errors of 4.6."""
         snapshot = rules.parse_registration(members, self.now(), self.records.current_revision())
         bucket = bucket_of(self.env)
-        try:
-            found = await bucket.head(snapshot.object_key)
-        except Exception as error:
-            raise unavailable("looking for a snapshot", error) from error
-        if found is None:
-            raise SnapshotObjectNotFound(snapshotStoreAvailable=True)
-        if found.size != snapshot.bytes:
-            raise SnapshotSizeMismatch(snapshotStoreAvailable=True)
-        self._check_coverage(snapshot, members)
-        registered = self.snapshots.by_key(snapshot.object_key)
+        async with self.snapshots.registering:
+            try:
+                found = await bucket.head(snapshot.object_key)
+            except Exception as error:
+                raise unavailable("looking for a snapshot", error) from error
+            if found is None:
+                raise SnapshotObjectNotFound(snapshotStoreAvailable=True)
+            if found.size != snapshot.bytes:
+                raise SnapshotSizeMismatch(snapshotStoreAvailable=True)
+            self._check_coverage(snapshot, members)
+            registered = self.snapshots.by_key(snapshot.object_key)
+            if registered is None:
+                self.snapshots.insert(snapshot)
+            elif registered != snapshot:
+                raise SnapshotRegistrationConflict(snapshotStoreAvailable=True)
         if registered is None:
-            self.snapshots.insert(snapshot)
             await self.prune_snapshots(snapshot.slug)
-        elif registered != snapshot:
-            raise SnapshotRegistrationConflict(snapshotStoreAvailable=True)
         return snapshot.envelope()
 
     def _check_coverage(self, snapshot: rules.Snapshot, members: dict[str, Any]) -> None:

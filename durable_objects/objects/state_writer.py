@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moorage.protocols import state_writer as rules
-from moorage.protocols.javascript import ABSENT
+from moorage.protocols.javascript import ABSENT, iso_time
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.state_writer import (
     InvalidStateWriterHeartbeat,
@@ -68,6 +68,11 @@ EARLIER_INDEXES: Final = """
 SELECT name FROM sqlite_master
 WHERE type = 'index' AND tbl_name = 'state_writer_tickets_before_classes' AND sql IS NOT NULL
 """
+BOUND_EARLIER_LEASE: Final = """
+UPDATE state_writer_tickets SET lease_deadline_at = lease_expires_at
+WHERE state = 'leased' AND lease_deadline_at IS NULL
+"""
+"""A lease from before the deadline existed ends when it runs out."""
 SHARED_COLUMNS: Final = """
 SELECT name FROM pragma_table_info('state_writer_tickets_before_classes')
 WHERE name IN (SELECT name FROM pragma_table_info('state_writer_tickets'))
@@ -151,6 +156,7 @@ class StateWriter:
             f" SELECT {names}{missing[1]} FROM state_writer_tickets_before_classes"
         )
         self._sql.exec("DROP TABLE state_writer_tickets_before_classes")
+        self._sql.exec(BOUND_EARLIER_LEASE)
 
     def acquire(self, identity: rules.Identity) -> tuple[rules.Ticket, int]:
         """Queues, polls or grants; returns the ticket and its position (1-based while queued, else 0).
@@ -178,12 +184,14 @@ class StateWriter:
                 rules.State.EXPIRED: StateWriterTicketExpired,
             }[ticket.state]
             raise refusal(ticket=rules.wire_ticket(ticket, 0))
-        turns, order = self._line()
+        turns, queue = self._line()
+        order = rules.line_up(queue, turns)
         if order[0] == ticket.seq and self._holder() is None:
             granted = rules.grant(ticket, now, self._token(), self._terms)
             self._save(granted)
-            after = turns.after(identity.writer_class)
-            self._sql.exec(ADMITTED, now - ticket.enqueued_at, after.priority, after.intake)
+            left = [writer_class for seq, writer_class in queue if seq != ticket.seq]
+            after = turns.after(identity.writer_class, ordinary_waits=rules.WriterClass.ORDINARY in left)
+            self._sql.exec(ADMITTED, now - ticket.enqueued_at, after.batch, after.intake)
             return granted, 0
         return ticket, order.index(ticket.seq) + 1
 
@@ -262,11 +270,11 @@ class StateWriter:
             "active": None if holder is None else _active(holder),
         }
 
-    def _line(self) -> tuple[rules.Turns, list[int]]:
+    def _line(self) -> tuple[rules.Turns, list[tuple[int, rules.WriterClass]]]:
+        """Returns the turn counters, and the waiting tickets by number and class."""
         meta = self._sql.exec(META).one()
         turns = rules.Turns(meta["consecutive_batch_turns"], meta["consecutive_intake_turns"])
-        queue = [(row[0], rules.WriterClass(row[1])) for row in self._sql.exec(WAITING).raw()]
-        return turns, rules.line_up(queue, turns)
+        return turns, [(row[0], rules.WriterClass(row[1])) for row in self._sql.exec(WAITING).raw()]
 
     def _holder(self) -> rules.Ticket | None:
         rows = self._sql.exec(TICKET_IN_STATE, rules.State.LEASED.value).toArray()
@@ -334,20 +342,23 @@ def _ticket(row: Any) -> rules.Ticket:
 
 
 def _active(holder: rules.Ticket) -> dict[str, Any]:
-    """The holder for statistics: never its token, which is the fence."""
+    """The holder for statistics, times as ISO text: never its token, which is the fence."""
+    leased_at = 0 if holder.leased_at is None else holder.leased_at
     return {
         "ticket_id": holder.identity.ticket_id,
         "owner": holder.identity.owner,
-        "repository": holder.identity.repository,
         "branch": holder.identity.branch,
+        "repository": holder.identity.repository,
         "workflow": holder.identity.workflow,
         "job": holder.identity.job,
         "run_id": holder.identity.run_id,
         "run_attempt": holder.identity.run_attempt,
         "writer_class": holder.identity.writer_class.value,
-        "leased_at": holder.leased_at,
-        "lease_expires_at": holder.lease_expires_at,
-        "lease_deadline_at": holder.lease_deadline_at,
+        "enqueued_at": iso_time(holder.enqueued_at),
+        "leased_at": iso_time(leased_at),
+        "wait_ms": max(0, leased_at - holder.enqueued_at),
+        "lease_expires_at": iso_time(holder.lease_expires_at or 0),
+        "lease_deadline_at": iso_time(holder.lease_deadline_at or 0),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ..javascript import ABSENT, trimmed_text
+from ..javascript import ABSENT, to_text, trimmed_text
 from ..wire.records import CanonicalRecordDigestMismatch, CanonicalRecordTooLarge, InvalidCanonicalCommitRecords
 from .identity import COMMIT_ID, DIGEST, is_slug
 from .text import MAX_RECORD_BYTES, digest_of, hashed_and_stored
@@ -69,7 +69,8 @@ def _parse_record(entry: object) -> CommitRecord:
         digest = digest_of(content.encode())
         if digest == entry.get("digest"):
             return CommitRecord(sha, content, digest, len(content))
-    digest = trimmed_text(entry.get("digest", ABSENT)).lower()
+    # unlike the sha and the slug, not trimmed
+    digest = to_text(entry.get("digest", ABSENT)).lower()
     if not isinstance(content, str) or DIGEST.fullmatch(digest) is None:
         raise InvalidCanonicalCommitRecords(f"records: {sha} needs a text as content and 64 hex digits as digest")
     data, stored = hashed_and_stored(content)

@@ -76,12 +76,12 @@ def hashed_and_stored(text: str) -> tuple[bytes, str]:
 def simple_header(text: str) -> dict[str, str]:
     """Returns the fields that the packet reference check sees (spec state-plane-storage 8.6).
 
-    CRLF is LF; the text must begin with `---` and LF; the header ends at the first LF followed by `---`, whatever
-    follows on that line; the last line of a key wins; nothing is unquoted. Without such a header: no fields.
+    CRLF is LF; the text must begin with `---` and LF; the header ends at the first LF behind that followed by `---`,
+    whatever follows on that line; the last line of a key wins; nothing is unquoted. Without such a header: no fields.
     Not the report reader: that one is `protocols.front_matter`.
     """
     text = wire_text(text).replace("\r\n", "\n")
-    end = text.find("\n---", 3)
+    end = text.find("\n---", 4)
     if not text.startswith("---\n") or end < 0:
         return {}
     fields: dict[str, str] = {}

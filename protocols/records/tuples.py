@@ -76,7 +76,7 @@ def parse_tuple(body: object) -> TupleWrite:
     delivery_id = trimmed_text(body.get("deliveryId", ABSENT))
     if not 1 <= utf16_length(delivery_id) <= MAX_DELIVERY_ID or _FORBIDDEN_IN_DELIVERY.search(delivery_id):
         raise _Refused(f"deliveryId: 1 to {MAX_DELIVERY_ID} characters without CR, LF and NUL are needed")
-    key = to_text(body.get("key", ABSENT))
+    key = trimmed_text(body.get("key", ABSENT))
     match = _KEY.fullmatch(key)
     number = None if match is None else item_number(match[2])
     if match is None or number is None:
@@ -97,9 +97,9 @@ def parse_tuple(body: object) -> TupleWrite:
 def _parse_operation(entry: object, paths: Mapping[str, str]) -> Operation:
     if not isinstance(entry, dict):
         raise _Refused("operations: every entry is an object")
-    path = entry.get("path")
-    section = paths.get(path) if isinstance(path, str) else None
-    if section is None or not isinstance(path, str):
+    path = to_text(entry.get("path", ABSENT))
+    section = paths.get(path)
+    if section is None:
         raise _Refused("operations.path: one of " + ", ".join(paths))
     expected = entry.get("expectedDigest", ABSENT)
     if expected is not None and (not isinstance(expected, str) or DIGEST.fullmatch(expected) is None):

@@ -1,5 +1,6 @@
 """Building, registering, uploading and pruning snapshots, with buckets that fail."""
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -205,8 +206,17 @@ async def test_staged_lists_stand_in_for_identities_and_go_afterwards() -> None:
         for listed, code in (([["items", "2"]], None), (identities, "snapshot_manifest_conflict")):
             _, answer = await post(opened, "snapshots/upload/manifest", {**manifest, "identities": listed})
             assert answer.get("error") == code
+        status, answer = await post(opened, "snapshots/upload/manifest", {**manifest, "identities": []})
+        assert (status, answer["error"]) == (400, "invalid_snapshot_identities")
+        status, answer = await post(opened, "snapshots/upload/manifest", {**manifest, "partNumber": 2})
+        assert (status, answer["error"]) == (400, "invalid_snapshot_manifest_part")
+        # the list is whole, and not the one that was declared
         _, answer = await post(opened, "snapshots/upload/complete", complete)
-        assert answer["error"] == "snapshot_manifest_digest_mismatch"
+        assert answer == {"error": "snapshot_identity_digest_mismatch", "snapshotStoreAvailable": True}
+        (staged,) = [found.key for found in (await opened.bucket.list()).objects if ".manifest/" in found.key]
+        await opened.bucket.put(staged, msgspec.json.encode(identities))
+        status, answer = await post(opened, "snapshots/upload/complete", complete)
+        assert (status, answer["error"]) == (400, "snapshot_manifest_digest_mismatch")
 
         upload_id, parts = await upload(opened, b"archive", start_body(b"archive", identities, 4))
         manifest = {"uploadId": upload_id, "partNumber": 1, "identities": identities}
@@ -270,6 +280,48 @@ async def test_a_clean_up_that_fails_is_tried_again_and_given_up(monkeypatch: py
 
         waits = [(later - earlier) // 60_000 for earlier, later in pairwise(tried)]
         assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+
+
+async def test_an_archive_that_is_being_removed_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with plane() as opened:
+        identities = [["items", "1"]]
+        upload_id, parts = await upload(opened, b"archive", start_body(b"archive", identities, 0))
+        complete = {"uploadId": upload_id, "parts": parts}
+        # the archive is finished and not registered
+        assert (await post(opened, "snapshots/upload/complete", {**complete, "identities": [["items", "2"]]}))[
+            0
+        ] == 400
+        (archive,) = [found.key for found in (await opened.bucket.list()).objects]
+        looked, removing, remove = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        head, delete = opened.bucket.head, opened.bucket.delete
+
+        async def slow_head(key: str) -> Any:
+            found = await head(key)
+            if not removing.is_set():
+                looked.set()
+                await removing.wait()
+            return found
+
+        async def slow_delete(keys: Any) -> None:
+            if keys == archive:
+                removing.set()
+                await remove.wait()
+            await delete(keys)
+
+        monkeypatch.setattr(opened.bucket, "head", slow_head)
+        monkeypatch.setattr(opened.bucket, "delete", slow_delete)
+        completing = asyncio.create_task(
+            post(opened, "snapshots/upload/complete", {**complete, "identities": identities})
+        )
+        await looked.wait()
+        aborting = asyncio.create_task(post(opened, "snapshots/upload/abort", {"uploadId": upload_id}))
+        await removing.wait()
+        await opened.settle()
+        remove.set()
+
+        assert (await aborting)[0] == 200
+        assert (await completing)[1]["error"] == "snapshot_object_not_found"
+        assert (await post(opened, "snapshots/latest", {"repoSlug": SLUG}))[0] == 404
 
 
 async def test_the_same_object_registers_once() -> None:

@@ -98,8 +98,12 @@ def test_a_record_is_of_a_known_section_and_repository() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, ""), (False, ""), (0, ""), (float("nan"), ""), (True, "true"), (15, "15"), (1.5, "1.5"), (1e21, "1e+21"),
-     (1e-7, "1e-7"), (2.0, "2"), ([1, None, "a"], "1,,a"), ({}, "[object Object]")],
+    [(None, ""), (False, ""), (0, ""), (-0.0, ""), (float("nan"), ""), (True, "true"), (15, "15"), (1.5, "1.5"),
+     (1e21, "1e+21"), (1.5e300, "1.5e+300"), (1e-7, "1e-7"), (1.25e-7, "1.25e-7"), (-1e-7, "-1e-7"), (2.0, "2"),
+     (1e-6, "0.000001"), (1.5e-5, "0.000015"), (1e20, "100000000000000000000"), (1e16, "10000000000000000"),
+     (12345678901234567890, "12345678901234567000"), (9007199254740993, "9007199254740992"), (-(10**30), "-1e+30"),
+     (10**400, "Infinity"), (-(10**400), "-Infinity"), (123.456, "123.456"), (5e-324, "5e-324"),
+     ([1, None, "a"], "1,,a"), ([float("nan"), -0.0], "NaN,0"), ([], ""), ({}, "[object Object]")],
 )  # fmt: skip
 def test_texts_are_read_as_the_reference_reads_them(value: object, text: str) -> None:
     assert to_text(value) == text
@@ -110,6 +114,24 @@ def test_a_repository_has_a_slug() -> None:
     for wrong in ("acme", "acme/", "/widgets", "a/b/c", "a b/c"):
         with pytest.raises(ValueError, match="owner/name"):
             rules.repository_slug(wrong)
+
+
+@pytest.mark.parametrize("key", ["acme-widgets/7", "  acme-widgets/7 ", "\ufeffacme-widgets/7\n", ["acme-widgets/7"]])
+def test_a_key_is_trimmed_text(key: object) -> None:
+    write = rules.parse_tuple({**body(items="report"), "key": key})
+
+    assert (write.key, write.fingerprint) == ("acme-widgets/7", rules.parse_tuple(body(items="report")).fingerprint)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [None, "", 7, "acme-widgets", "acme-widgets/", "/7", "acme-widgets/07", "acme-widgets/0", "acme-widgets/-7",
+     "acme-widgets/7.0", "acme-widgets/7/8", "acme widgets/7", ".acme/7", "-acme/7", "acme/widgets/7",
+     "acme-widgets/ 7", "acme-widgets/8", "Acme-widgets/7", "acme-widgets/9007199254740992", f"{'a' * 201}/7", {}],
+)  # fmt: skip
+def test_other_keys_are_refused(key: object) -> None:
+    with pytest.raises(InvalidCanonicalRecordTuple):
+        rules.parse_tuple({**body(items="report"), "key": key})
 
 
 @given(JSON)
@@ -186,6 +208,10 @@ def test_the_simple_header_knows_no_field_with_a_line_terminator_inside() -> Non
     assert rules.simple_header("---\nA: b\n a: b\na:\n---more\n") == {"a": ""}
     assert rules.simple_header("---\na: b\n") == {}
     assert rules.simple_header("--- \na: b\n---\n") == {}
+    # the delimiter that opens the header does not close it too
+    assert rules.simple_header("---\n---\na: b\n---\n") == {"a": "b"}
+    assert rules.simple_header("---\n---\n") == {}
+    assert rules.simple_header("---\r\n---\r\na: b\r\n---") == {"a": "b"}
 
 
 @pytest.mark.parametrize(
@@ -316,6 +342,7 @@ def test_commit_faults_have_codes_of_their_own() -> None:
         (commit(sha, "x", "1" * 64), CanonicalRecordDigestMismatch),
         (commit(sha, "x" * (2 * 1024 * 1024 + 1), "1" * 64), CanonicalRecordTooLarge),
         (commit(sha, "x", "1" * 63), InvalidCanonicalCommitRecords),
+        (commit(sha, "x", f" {commit(sha, 'x')['digest']}"), InvalidCanonicalCommitRecords),
         (commit("A" * 40, "x"), InvalidCanonicalCommitRecords),
         ({"sha": sha, "digest": "1" * 64}, InvalidCanonicalCommitRecords),
     ]

@@ -85,8 +85,14 @@ def test_any_start_is_an_upload_or_refused(change: dict[str, object]) -> None:
         ({"repoSlug": "assets"}, InvalidSnapshotDescriptor),
         ({"fileCount": 250_001}, InvalidSnapshotDescriptor),
         ({"sha256": "A" * 64}, InvalidSnapshotDigest),
-        ({"identityDigest": "a"}, InvalidSnapshotDigest),
+        ({"identityDigest": "a"}, InvalidSnapshotDescriptor),
         ({"operationId": "a b"}, InvalidSnapshotOperationId),
+        ({"bytes": [25]}, InvalidSnapshotDescriptor),
+        ({"fileCount": []}, InvalidSnapshotDescriptor),
+        # two faults: the size first, then the digest of the archive, the operation, the description
+        ({"bytes": 2**30 + 0.5, "repoSlug": "a/b", "sha256": None}, SnapshotTooLarge),
+        ({"repoSlug": "a/b", "sha256": None, "operationId": "a b"}, InvalidSnapshotDigest),
+        ({"repoSlug": "a/b", "operationId": ""}, InvalidSnapshotOperationId),
     ],
 )
 def test_faults_of_a_start_have_their_codes(change: dict[str, object], refusal: type[WireError]) -> None:
@@ -187,14 +193,15 @@ def test_a_request_is_fresh_for_an_hour(issued: object, good: bool) -> None:
             uploads.check_request(body, "part", NOW)
 
 
-@pytest.mark.parametrize("value", [None, "", 5, "x" * 257])
+@pytest.mark.parametrize("value", [None, 5, ["u"], "x" * 201])
 def test_an_upload_id_is_a_text(value: object) -> None:
     with pytest.raises(InvalidSnapshotUploadId):
         uploads.parse_upload_id({"uploadId": value})
-    assert uploads.parse_upload_id({"uploadId": "u"}) == "u"
+    for known in ("u", "", "x" * 200):
+        assert uploads.parse_upload_id({"uploadId": known}) == known
 
 
-@pytest.mark.parametrize("value", [None, 0, 3, "1", 1.5, True])
+@pytest.mark.parametrize("value", [None, 0, 3, "1", 1.5, True, [1]])
 def test_a_part_number_is_in_range(value: object) -> None:
     with pytest.raises(InvalidSnapshotPartNumber):
         uploads.parse_part_number({"partNumber": value}, 2)
@@ -203,16 +210,34 @@ def test_a_part_number_is_in_range(value: object) -> None:
 
 def test_parts_are_listed_whole_and_in_order() -> None:
     parts = [{"partNumber": 1, "etag": "a"}, {"partNumber": 2, "etag": "b"}]
-    assert uploads.parse_parts(parts, 2) == ["a", "b"]
-    refused: list[object] = [parts[:1], parts[::-1], {}, [None, None], [{"partNumber": 1}, parts[1]]]
+    receipts = {1: "a", 2: "b"}
+    assert uploads.check_parts(parts, 2, receipts) == ["a", "b"]
+    refused: list[object] = [
+        parts[:1],
+        parts[::-1],
+        {},
+        [None, None],
+        [{"partNumber": 1}, parts[1]],
+        [parts[0], {"partNumber": "2", "etag": "b"}],
+        [parts[0], {"partNumber": [2], "etag": "b"}],
+    ]
     for wrong in refused:
         with pytest.raises(InvalidSnapshotParts):
-            uploads.parse_parts(wrong, 2)
-    uploads.check_parts(["a", "b"], {1: "a", 2: "b"})
+            uploads.check_parts(wrong, 2, receipts)
     with pytest.raises(SnapshotPartMissing):
-        uploads.check_parts(["a", "b"], {1: "a"})
+        uploads.check_parts(parts, 2, {1: "a"})
     with pytest.raises(SnapshotPartMismatch):
-        uploads.check_parts(["a", "b"], {1: "a", 2: "c"})
+        uploads.check_parts(parts, 2, {1: "a", 2: "c"})
+
+
+def test_the_first_part_with_a_fault_decides() -> None:
+    parts: list[object] = [{"partNumber": 1, "etag": "a"}, None]
+    with pytest.raises(SnapshotPartMissing):
+        uploads.check_parts(parts, 2, {2: "b"})
+    with pytest.raises(SnapshotPartMismatch):
+        uploads.check_parts(parts, 2, {1: "b"})
+    with pytest.raises(InvalidSnapshotParts):
+        uploads.check_parts(parts, 2, {1: "a"})
 
 
 def test_the_repository_of_a_request() -> None:

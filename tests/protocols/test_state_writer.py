@@ -105,6 +105,7 @@ def test_any_members_are_a_claim_or_refused(members: dict[str, object]) -> None:
     assert claim.lease_token
 
 
+LETTERS = {"O": WriterClass.ORDINARY, "B": WriterClass.BATCH, "I": WriterClass.INTAKE}
 QUEUES = st.lists(CLASSES, max_size=12).map(lambda classes: list(enumerate(classes, 1)))
 TURNS = st.builds(Turns, st.integers(0, 5), st.integers(0, 2))
 
@@ -143,6 +144,64 @@ def test_two_intakes_in_a_row_only_when_nobody_else_waits(queue: list[tuple[int,
     for index in range(1, len(line)):
         if line[index - 1] is line[index] is WriterClass.INTAKE:
             assert set(line[index:]) == {WriterClass.INTAKE}
+
+
+@pytest.mark.parametrize(
+    ("granted", "ordinary_waits", "counters"),
+    [
+        ("B", False, (1, 0)),
+        ("BB", False, (2, 0)),
+        ("BBBBB", False, (5, 0)),
+        ("I", False, (0, 1)),
+        ("III", False, (0, 3)),
+        # while nobody ordinary waits, a turn of one kind ends the other's row
+        ("BI", False, (0, 1)),
+        ("IB", False, (1, 0)),
+        ("BBI", False, (0, 1)),
+        ("IIB", False, (1, 0)),
+        # while somebody does, both count until his turn
+        ("BI", True, (1, 1)),
+        ("IB", True, (1, 1)),
+        ("IBO", True, (0, 0)),
+        ("BBO", False, (0, 0)),
+    ],
+)
+def test_turns_are_counted_by_kind(granted: str, ordinary_waits: bool, counters: tuple[int, int]) -> None:
+    turns = Turns()
+    for letter in granted:
+        turns = turns.after(LETTERS[letter], ordinary_waits=ordinary_waits)
+
+    assert (turns.batch, turns.intake) == counters
+
+
+@pytest.mark.parametrize(
+    ("turns", "queue", "line"),
+    [
+        (Turns(), "OBI", "IBO"),
+        (Turns(), "OOBBBII", "IBOIBOB"),
+        (Turns(), "OOBBII", "IBOIBO"),
+        (Turns(), "OOOBBB", "BBOBOO"),
+        (Turns(), "OOII", "IOIO"),
+        # without ordinary writers intakes and batches take turns
+        (Turns(), "BBBIII", "IBIBIB"),
+        (Turns(0, 1), "BBI", "BIB"),
+        # many priority turns before he came: the ordinary writer is next
+        (Turns(5, 0), "BIO", "OIB"),
+        (Turns(0, 3), "BIO", "OIB"),
+        # one intake turn before he came: one more priority turn, which is a batch's
+        (Turns(0, 1), "BIO", "BOI"),
+        (Turns(1, 0), "BIO", "IOB"),
+        (Turns(1, 0), "BBO", "BOB"),
+        (Turns(0, 1), "IIO", "OII"),
+    ],
+)
+def test_the_line_of_the_classes(turns: Turns, queue: str, line: str) -> None:
+    waiting = [(seq, LETTERS[letter]) for seq, letter in enumerate(queue, 1)]
+    classes = dict(waiting)
+
+    order = [classes[seq] for seq in rules.line_up(waiting, turns)]
+
+    assert order == [LETTERS[letter] for letter in line]
 
 
 def test_only_owner_and_token_hold_a_lease() -> None:
