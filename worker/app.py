@@ -165,7 +165,9 @@ class StatePlane:
         result: Result
         try:
             check_configured(settings, route.auth)
-            body = await read_body(receive, headers, route.transport_cap)
+            # a request that another Worker made has no connection, and need not say how long its body is
+            http1 = "server" in scope and scope["http_version"].startswith("1")
+            body = await read_body(receive, headers, route.transport_cap, announced=http1)
             signer = await self._auth.verify(settings, route.auth, scope, body)
             if route.queue and settings.queue is None:
                 raise ExactReviewQueueNotConfigured

@@ -28,10 +28,12 @@ async def read_body(
     headers: list[tuple[bytes, bytes]],
     cap: int,
     *,
+    announced: bool = False,
     idle: float = IDLE_SECONDS,
     whole: float = WHOLE_SECONDS,
 ) -> bytes:
-    """The whole body.
+    """The whole body. With `announced` a field always says that there is one (HTTP/1, RFC 9112 6.3): without it
+    nothing is received.
 
     Raises RequestBodyTooLarge as soon as it exceeds `cap` bytes, RequestBodyTimeout when a piece does not come within
     `idle` seconds or the body within `whole`, ClientGone when it is cut off.
@@ -44,31 +46,25 @@ async def read_body(
             has_body = value != b"0"
         elif name == b"transfer-encoding":
             has_body = True
-    if not has_body:
-        # nothing to wait for: the usual read
-        return await _collect(receive, cap, None)
-    try:
-        async with asyncio.timeout(whole):
-            return await _collect(receive, cap, idle)
-    except TimeoutError:
-        raise RequestBodyTimeout(headers={"connection": "close"}) from None
-
-
-async def _collect(receive: Receive, cap: int, idle: float | None) -> bytes:
+    if not has_body and announced:
+        return b""
+    time = asyncio.get_running_loop().time
+    end = time() + whole
     chunks: list[bytes] = []
     size = 0
-    while True:
-        if idle is None:
-            message = await receive()
-        else:
-            async with asyncio.timeout(idle):
+    try:
+        async with asyncio.timeout(idle if has_body else None) as limit:
+            while True:
                 message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > cap:
-            raise _too_large(cap)
-        if not message.get("more_body", False):
-            return b"".join((*chunks, chunk)) if chunks else chunk
-        chunks.append(chunk)
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                if size > cap:
+                    raise _too_large(cap)
+                if not message.get("more_body", False):
+                    return b"".join((*chunks, chunk)) if chunks else chunk
+                chunks.append(chunk)
+                limit.reschedule(min(time() + idle, end))
+    except TimeoutError:
+        raise RequestBodyTimeout(headers={"connection": "close"}) from None

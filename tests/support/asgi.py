@@ -39,10 +39,11 @@ async def call(
     body: bytes | Sequence[bytes] = b"",
     env: Any = None,
     disconnect: bool = False,
+    http_version: str = "1.1",
 ) -> Response:
     """Sends one request and returns its answer. `target`: path and query. `body`: whole, or in chunks.
 
-    `disconnect`: the client goes away after the chunks, before the end of the body.
+    `disconnect`: the client goes away after the chunks, before the end of the body. In HTTP/2 no field announces it.
     """
     path, _, query = target.partition("?")
     pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
@@ -50,18 +51,20 @@ async def call(
     chunks = [body] if isinstance(body, bytes) else list(body)
     if "host" not in names:
         pairs.append(("host", "127.0.0.1:8787"))
-    if isinstance(body, bytes) and "content-length" not in names:
-        pairs.append(("content-length", str(len(body))))
+    if "content-length" not in names and not http_version.startswith("2"):
+        whole = isinstance(body, bytes)
+        pairs.append(("content-length", str(len(body))) if whole else ("transfer-encoding", "chunked"))
     scope: Message = {
         "type": "http",
         "asgi": {"version": "3.0"},
-        "http_version": "1.1",
+        "http_version": http_version,
         "method": method,
         "scheme": "http",
         "path": unquote(path),
         "raw_path": path.encode("latin-1"),
         "query_string": query.encode("latin-1"),
         "root_path": "",
+        "server": ("127.0.0.1", 8787),
         "headers": [(name.lower().encode("latin-1"), value.strip(" \t").encode("latin-1")) for name, value in pairs],
         "env": env,
     }

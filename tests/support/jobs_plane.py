@@ -68,6 +68,7 @@ class JobsPlane(Plane):
 
     def exchange(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Exchange:
         path, _, query = target.partition("?")
+        headers = {"content-length": str(len(body)), **headers}
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},

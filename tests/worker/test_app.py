@@ -178,7 +178,16 @@ class TestBodies:
     async def test_whole_and_in_chunks(self) -> None:
         app = StatePlane([self.route])
         assert (await call(app, "POST", "/x", body=b"0123456789")).json() == {"bytes": 10}
-        assert (await call(app, "POST", "/x", body=[b"01", b"", b"234"])).json() == {"bytes": 5}
+        for version in ("1.1", "2"):
+            answer = await call(app, "POST", "/x", body=[b"01", b"", b"234"], http_version=version)
+            assert answer.json() == {"bytes": 5}
+
+    async def test_of_a_request_that_another_worker_made(self) -> None:
+        from moorage.wrangler_compat.workers import Request, asgi
+
+        request = Request("https://plane/x", method="POST", body=b"01234")
+        answer = await asgi.fetch(StatePlane([self.route]), request, SimpleNamespace())
+        assert await answer.json() == {"bytes": 5}
 
     @pytest.mark.parametrize("body", [b"0" * 11, [b"0" * 6, b"0" * 6], [b"0" * 11, b"0" * 1_000_000]])
     async def test_beyond_the_cap(self, body: Any) -> None:
@@ -471,6 +480,14 @@ class TestObservation:
             await plane.signed("GET", CURSOR)
             await plane.request("NONSENSE", "/never")
         assert value("200") == before + 1
+        seconds = "moorage_state_plane_request_seconds"
+        route = {"route": "/internal/state/cursors/{mode}"}
+        counted = REGISTRY.get_sample_value(f"{seconds}_count", route)
+        assert counted is not None
+        assert counted >= 1
+        assert REGISTRY.get_sample_value(f"{seconds}_bucket", {**route, "le": "+Inf"}) == counted
+        assert REGISTRY.get_sample_value(f"{seconds}_bucket", {**route, "le": "30.0"}) == counted
+        assert 0 < (REGISTRY.get_sample_value(f"{seconds}_sum", route) or 0) < 30 * counted
         names = {
             sample.labels["method"]
             for metric in REGISTRY.collect()

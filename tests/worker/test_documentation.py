@@ -48,8 +48,8 @@ def test_named_operations_and_metrics_exist() -> None:
     text = (DOCS / "state-plane.md").read_text()
     for route in blobs.routes:
         assert f"| `{route.path.removeprefix(blobs.PREFIX)}` |" in text
-    for metric in (metrics.REQUESTS, metrics.ERRORS, metrics.SECONDS, metrics.BODY_BYTES):
-        assert metric._name.removeprefix("moorage_state_plane_") in text
+    for family in metrics.Collector().collect():
+        assert family.name.removeprefix(metrics.PREFIX) in text
 
 
 def test_every_reason_of_a_refusal_in_the_chapter_exists() -> None:

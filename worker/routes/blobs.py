@@ -24,11 +24,16 @@ from ..settings import BUCKET_BINDING
 PREFIX = "/internal/state/blobs/"
 OFFLOAD_BYTES = MIB
 """Contents from this size on are hashed in a thread, so that the loop goes on serving."""
+WHOLE_BYTES = MIB // 2
+"""Chunks up to this size are read before the answer begins, so that a store that fails is a clean 503."""
 
 _locks = PathLocks()
 
-
 Operation: TypeAlias = Callable[[BlobLayout, rules.Body], Awaitable[Result]]
+
+
+def _parse(body: bytes) -> rules.Body:
+    return parse_as(rules.Body, body)
 
 
 def _handler(operation: Operation) -> Handler:
@@ -36,10 +41,11 @@ def _handler(operation: Operation) -> Handler:
 
     The first refusal is the router's, in its style (`auth/non-object-json-body`); the others are compact.
     """
+    parse = rules.parse_content_body if operation in {put, part} else _parse
 
     async def handle(call: Call) -> Result:
         try:
-            body = parse_as(rules.Body, call.body)
+            body = parse(call.body)
         except NotJson:
             return Answer(InvalidJson().body(), InvalidJson.status, style=Style.INDENTED)
         bucket = getattr(call.env, BUCKET_BINDING, None)
@@ -78,12 +84,12 @@ async def stat(layout: BlobLayout, body: rules.Body) -> Result:
 
 
 async def _stream(found: Any) -> AsyncIterator[bytes]:
-    async for chunk in found:
-        yield bytes(chunk)
+    async for piece in found:
+        yield piece if isinstance(piece, bytes) else bytes(piece)
 
 
 async def chunk(layout: BlobLayout, body: rules.Body) -> Result:
-    """206 with raw bytes, always, also for a whole blob."""
+    """206 with raw bytes, always, also for a whole blob; long ones are streamed."""
     path = rules.parse_path(body.path)
     offset, length = rules.parse_range(body)
     blob, served, found = await layout.chunk(path, offset, length)
@@ -95,6 +101,8 @@ async def chunk(layout: BlobLayout, body: rules.Body) -> Result:
     }
     if blob.digest is not None:
         headers["x-clawsweeper-blob-digest"] = blob.digest
+    if served <= WHOLE_BYTES:
+        return Raw(await found.bytes(), 206, headers)
     return Raw(_stream(found), 206, headers, served)
 
 
