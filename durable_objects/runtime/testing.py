@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .awaitables import wake
+from .clock import Clock
 from .commitlog import Done, NoSync, WalFile
 from .runtime import Runtime, RuntimeSettings
 
@@ -25,7 +26,9 @@ T = TypeVar("T")
 _SETTLE_ROUNDS = 200
 
 
-class _Timer:
+class Timer:
+    """A call that is due at a time of a clock that tests move."""
+
     __slots__ = ("callback", "cancelled")
 
     def __init__(self, callback: Callable[[], None]) -> None:
@@ -33,7 +36,43 @@ class _Timer:
         self.cancelled = False
 
     def cancel(self) -> None:
+        """Stops the call; harmless when it was made or cancelled already."""
         self.cancelled = True
+
+
+class Timers:
+    """Calls by the time, in milliseconds, at which they are due; of one time in the order they were added."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._numbers = itertools.count()
+
+    def add(self, due: int, callback: Callable[[], None]) -> Timer:
+        """Adds a call and returns it."""
+        timer = Timer(callback)
+        heapq.heappush(self._heap, (due, next(self._numbers), timer))
+        return timer
+
+    def next(self) -> int | None:
+        """When the next call is due; None when there is none."""
+        while self._heap and self._heap[0][2].cancelled:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def run_next(self) -> None:
+        """Makes the call that is due next. Raises IndexError when there is none."""
+        self.next()
+        heapq.heappop(self._heap)[2].callback()
+
+
+async def until(clock: Clock, delay: float) -> None:
+    """Returns once `clock` was moved `delay` seconds on: `sleep` by the clock's own `call_later`."""
+    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = clock.call_later(delay, lambda: wake(woken))
+    try:
+        await woken
+    finally:
+        timer.cancel()
 
 
 class ManualClock:
@@ -41,33 +80,23 @@ class ManualClock:
 
     def __init__(self, start: int = 1_700_000_000_000) -> None:
         self._now = start
-        self._timers: list[tuple[int, int, _Timer]] = []
-        self._numbers = itertools.count()
+        self._timers = Timers()
 
     def now(self) -> int:
         """The time set by hand, in milliseconds."""
         return self._now
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> _Timer:
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         """Calls `callback` when the clock has been moved `delay` seconds on."""
-        timer = _Timer(callback)
-        heapq.heappush(self._timers, (self._now + max(0, round(delay * 1000)), next(self._numbers), timer))
-        return timer
+        return self._timers.add(self._now + max(0, round(delay * 1000)), callback)
 
     async def sleep(self, delay: float) -> None:
         """Returns when the clock has been moved `delay` seconds on."""
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(delay, lambda: wake(woken))
-        try:
-            await woken
-        finally:
-            timer.cancel()
+        await until(self, delay)
 
     def next_timer(self) -> int | None:
         """Milliseconds at which the next timer is due, or None."""
-        while self._timers and self._timers[0][2].cancelled:
-            heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        return self._timers.next()
 
     async def advance(self, milliseconds: int) -> None:
         """Moves the clock on, running every timer on the way at its time, and what they start."""
@@ -75,7 +104,7 @@ class ManualClock:
         await settle()
         while (due := self.next_timer()) is not None and due <= target:
             self._now = max(self._now, due)
-            heapq.heappop(self._timers)[2].callback()
+            self._timers.run_next()
             await settle()
         self._now = target
         await settle()
@@ -219,4 +248,4 @@ def memory_runtime(
     return Runtime(None, clock=clock or ManualClock(), settings=settings, rng=random.Random(seed), log=log)
 
 
-__all__ = ["ControlledLog", "ManualClock", "SocketClient", "memory_runtime", "settle"]
+__all__ = ["ControlledLog", "ManualClock", "SocketClient", "Timer", "Timers", "memory_runtime", "settle", "until"]

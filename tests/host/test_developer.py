@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,10 +13,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from moorage.wrangler_compat.host.commands import serve
 from moorage.wrangler_compat.host.testing import WorkerOptions, WorkerServer
 from tests.support.serving import free_port, served
 
@@ -121,22 +125,134 @@ def test_a_syntax_error_shows_file_and_line(worker: Path, name: str) -> None:
         assert server.fetch("/").text == "hello"
 
 
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from moorage.clients.cli import main; main()", *arguments]
+
+
 def test_a_worker_that_cannot_start_is_told_with_its_place(worker: Path) -> None:
     (worker / "src" / "helper.py").write_text("x = 1\n\ndef broken(:\n")
-    command = [
-        sys.executable,
-        "-c",
-        "from moorage.clients.cli import main; main()",
-        "dev",
-        str(worker),
-        "--port",
-        "0",
-    ]
+    command = command_line("serve", str(worker), "--port", "0")
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
-    assert 'src/entry.py", line 2' in ended.stderr
+    first, *lines = ended.stderr.splitlines()
+    assert first == "Error: the Worker cannot be started:"
+    assert re.search(r'src/entry\.py", line 2', lines[0]), "nothing before the Worker's own lines"
     assert 'src/helper.py", line 3' in ended.stderr
     assert "wrangler_compat/host" not in ended.stderr, "the host's own frames are of no use to the reader"
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ({"src/helper.py": "def broken(:\n"}, 'helper.py", line 1'),
+        ({"src/entry.py": "exit(3)\n"}, "called exit() while it was imported"),
+        ({"src/entry.py": "open('/no/such/file')\n"}, 'entry.py", line 1'),
+        ({"wrangler.toml": WRANGLER + "[vars\n"}, "wrangler.toml"),
+        ({"wrangler.toml": WRANGLER.replace("src/entry.py", "lib/entry.py")}, "does not exist"),
+    ],
+    ids=["syntax", "exit", "file", "configuration", "main"],
+)
+def test_a_worker_that_is_broken_at_the_start_is_waited_for(worker: Path, broken: dict[str, str], says: str) -> None:
+    good = {name: (worker / name).read_text() for name in broken}
+    for name, text in broken.items():
+        (worker / name).write_text(text)
+    with served(worker, command="dev", ready="/") as process:
+        answer = httpx.get(process.url)
+        assert answer.status_code == 503
+        assert answer.json()["error"] == "worker_not_loaded"
+        assert "the Worker cannot be started; waiting for a change:" in process.output()
+        assert says in process.output()
+        end = time.monotonic() + 20
+        while httpx.get(process.url).status_code == 503 and time.monotonic() < end:
+            for name, text in good.items():
+                (worker / name).write_text(text)
+            time.sleep(0.2)
+        assert httpx.get(process.url).text == "hello"
+        assert process.stop() == 0
+
+
+def test_main_that_moves_to_another_folder_is_watched_there(worker: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(worker / "src", elsewhere)
+
+    def answers(process: Any, wanted: str, name: Path, text: str) -> bool:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            name.write_text(text)
+            time.sleep(0.2)
+            if httpx.get(process.url).text == wanted:
+                return True
+        return False
+
+    with served(worker, command="dev", ready="/") as process:
+        entry = elsewhere / "entry.py"
+        entry.write_text(ENTRY.replace('Response("hello")', 'Response("moved")'))
+        config = WRANGLER.replace("src/entry.py", "../elsewhere/entry.py")
+        assert answers(process, "moved", worker / "wrangler.toml", config)
+        assert answers(process, "again", entry, ENTRY.replace('Response("hello")', 'Response("again")'))
+
+
+@pytest.mark.parametrize("mode", ["serve", "dev"])
+def test_a_state_folder_that_cannot_be_used_is_not_waited_for(worker: Path, mode: str) -> None:
+    (worker / ".moorage").write_text("no folder")
+    ended = subprocess.run(
+        command_line(mode, str(worker), "--port", "0"), check=False, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 1
+    assert ".moorage" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_dev_listens_where_its_configuration_says(worker: Path) -> None:
+    port = free_port()
+    with (worker / "wrangler.toml").open("a") as file:
+        file.write(f'\n[dev]\nport = {port}\nip = "127.0.0.1"\nlocal_protocol = "https"\n')
+    with served(worker, "--host", "127.0.0.1", command="dev", ready="/") as process:  # the command line wins
+        assert "https is not served here" in process.output()
+    dev = subprocess.Popen(command_line("dev", str(worker)), stderr=subprocess.PIPE, text=True)
+    try:
+        assert dev.stderr is not None
+        told = ""
+        while f"http://127.0.0.1:{port}" not in told:
+            line = dev.stderr.readline()
+            assert line, told
+            told += line
+    finally:
+        dev.terminate()
+        dev.communicate(timeout=30)
+    assert dev.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--var", "NAME"), "'NAME' is not NAME=VALUE"),
+        (("--var", "1A=x"), "'1A=x' is not NAME=VALUE"),
+        (("--env-file", "nothing.env"), "nothing.env (of --env-file)"),
+        (("--init-secrets",), "--init-secrets is for the state plane"),
+        (("--port", "70000"), "70000 is not in the range"),
+        (("--require-secrets",), "required secrets are set nowhere: KEY"),
+        (("--test-hooks", "--host", "0.0.0.0"), "only on loopback"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_what_the_command_line_refuses(worker: Path, arguments: tuple[str, ...], says: str) -> None:
+    with (worker / "wrangler.toml").open("a") as file:
+        file.write('\n[secrets]\nrequired = ["KEY"]\n')
+    result = CliRunner().invoke(serve, [str(worker), "--port", "0", *arguments])
+    assert result.exit_code in {1, 2}
+    assert says in result.output
+    assert "Traceback" not in result.output
+
+
+def test_files_of_variables_are_named_on_the_command_line(worker: Path) -> None:
+    entry = worker / "src" / "entry.py"
+    entry.write_text(ENTRY.replace('Response("hello")', 'Response(f"{self.env.A} {self.env.B}")'))
+    (worker / ".dev.vars").write_text("A=of .dev.vars\n")
+    (worker / "one.env").write_text("A=1\nB=1\n")
+    (worker / "two.env").write_text("B=2\n")
+    with served(worker, "--env-file", "one.env", "--env-file", "two.env", command="dev", ready="/") as process:
+        assert httpx.get(process.url).text == "1 2"
 
 
 def test_saving_reloads_and_says_how_long_it_took(worker: Path) -> None:

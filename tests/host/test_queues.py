@@ -114,6 +114,55 @@ async def test_without_a_dead_letter_queue_a_message_is_dropped_and_told(
     assert "1 messages are dropped after 1 attempts; a dead_letter_queue would keep them" in caplog.text
 
 
+async def test_a_handler_that_runs_for_more_than_fifteen_minutes_has_failed(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[int] = []
+
+    async def handler(batch: MessageBatch) -> None:
+        batch.messages[0].ack()
+        if batch.messages[0].attempts == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(bench.clock.now() - bench.start_time)
+
+    bench.consume(handler, max_batch_timeout=0)
+    await bench.start()
+    await bench.broker.producer("q").sendBatch([{"body": "a"}, {"body": "b"}])
+    await bench.clock.advance(899_999)
+    assert ended == []
+    await bench.clock.advance(1)
+    assert ended == [900_000]
+    assert bench.seen == [(0, ["a", "b"], [1, 1]), (900_000, ["b"], [2])]
+    assert "queue() ran for more than 15 minutes and was ended" in caplog.text
+
+
+async def test_a_handler_that_does_not_let_itself_be_cancelled_holds_no_stop_up() -> None:
+    bench = Bench()
+    going = True
+
+    async def handler(batch: MessageBatch) -> None:
+        while going:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    bench.consume(handler, max_batch_timeout=0)
+    await bench.start()
+    await bench.broker.producer("q").send("x")
+    await settle()
+    [task] = bench.broker._consumers["q"]._running
+    await asyncio.wait_for(bench.broker.stop(0), 10)
+    assert not task.done()
+    assert await bench.broker.store("q").size() == 1
+    going = False
+    task.cancel()
+    await asyncio.wait([task])
+    await bench.runtime.close()
+
+
 async def test_delays(bench: Bench) -> None:
     def handler(batch: MessageBatch) -> None:
         for message in batch.messages:

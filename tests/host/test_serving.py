@@ -344,6 +344,51 @@ async def test_crons_fire_at_their_times() -> None:
     assert len(fired) == 2
 
 
+async def test_a_run_of_a_cron_ends_after_fifteen_minutes(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock(int(datetime.datetime(2026, 11, 30, 12, 1, tzinfo=datetime.UTC).timestamp() * 1000))
+    ended: list[int] = []
+
+    async def fire(cron: str, moment: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(clock.now() - moment)
+
+    made = crons.Crons(["5 * * * *"], clock, fire, asyncio.ensure_future)
+    made.start()
+    await clock.advance(60 * 60_000)
+    assert ended == [900_000]
+    assert "scheduled() ran for more than 15 minutes and was ended" in caplog.text
+    made.stop()
+
+
+@pytest.mark.parametrize("seconds", [5, 0])
+async def test_a_stop_waits_for_runs_of_crons(caplog: pytest.LogCaptureFixture, seconds: int) -> None:
+    clock = ManualClock(int(datetime.datetime(2026, 11, 30, 12, 1, tzinfo=datetime.UTC).timestamp() * 1000))
+    more, ended = asyncio.Event(), []
+
+    async def fire(cron: str, moment: int) -> None:
+        try:
+            await more.wait()
+            ended.append("finished")
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    made = crons.Crons(["5 * * * *"], clock, fire, asyncio.ensure_future)
+    made.start()
+    await clock.advance(5 * 60_000)
+    made.stop()
+    draining = asyncio.ensure_future(made.drain(seconds))
+    if seconds:
+        await asyncio.sleep(0)
+        more.set()
+    await draining
+    assert ended == ["finished" if seconds else "cancelled"]
+    assert ("1 runs of scheduled() did not end in time" in caplog.text) is (seconds == 0)
+    await made.drain(0)
+
+
 @pytest.mark.parametrize(
     ("text", "day"), [("0 0 * * 1", "Sun"), ("0 0 * * 7", "Sat"), ("0 0 * * SUN", "Sun"), ("0 0 * * 2-3", "Tue")]
 )

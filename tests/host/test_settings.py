@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import click
 import pytest
 
 from moorage.wrangler_compat.host.settings import SETTINGS, HostSettings, documented
@@ -43,4 +44,36 @@ def test_every_setting_is_an_option(row: object, tmp_path: Path) -> None:
         )
         chosen = [option, str(wanted)]
     context = serve.make_context("serve", chosen)
-    assert getattr(_settings(context.params, "serve", tmp_path, False), name) == wanted
+    assert getattr(_settings(context.params, "serve", tmp_path, None), name) == wanted
+
+
+@pytest.mark.parametrize(
+    ("section", "mode", "arguments", "listens"),
+    [
+        ("", "dev", [], ("127.0.0.1", 8787)),
+        ('[dev]\nip = "localhost"\nport = 9000', "dev", [], ("127.0.0.1", 9000)),
+        ('[dev]\nip = "*"', "dev", [], ("0.0.0.0", 8787)),
+        ('[dev]\nip = "::1"\nport = 0', "dev", [], ("::1", 0)),
+        ('[dev]\nip = "::1"\nport = 9000', "dev", ["--port", "1", "--host", "h"], ("h", 1)),
+        ('[dev]\nip = "::1"\nport = 9000', "serve", [], ("127.0.0.1", 8787)),
+        ("[dev]\nip = 1\nport = 9000", "dev", [], ("127.0.0.1", 8787)),
+    ],
+)
+def test_dev_takes_address_and_port_of_the_configuration(
+    tmp_path: Path, section: str, mode: str, arguments: list[str], listens: tuple[str, int]
+) -> None:
+    from moorage.wrangler_compat.host.commands import _settings, dev
+
+    (tmp_path / "wrangler.toml").write_text(f'name = "w"\n{section}\n')
+    context = dev.make_context("dev", [str(tmp_path), *arguments])
+    settings = _settings(context.params, mode, tmp_path, tmp_path)
+    assert (settings.host, settings.port) == listens
+
+
+def test_a_port_of_the_configuration_that_cannot_be(tmp_path: Path) -> None:
+    from moorage.wrangler_compat.host.commands import _settings, dev
+
+    (tmp_path / "wrangler.toml").write_text("[dev]\nport = 99999\n")
+    context = dev.make_context("dev", [str(tmp_path)])
+    with pytest.raises(click.ClickException, match=r"dev\.port is 99999, but must be from 0 to 65535"):
+        _settings(context.params, "dev", tmp_path, tmp_path)

@@ -88,6 +88,14 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="a variable; may be repeated",
         ),
+        click.option(
+            "--env-file",
+            "env_files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="file of variables, instead of .dev.vars and .env; beside the configuration; may be repeated",
+        ),
         click.option("--r2", type=click.Choice(["file", "memory", "moto", "s3"]), default=None, help=_HELP["r2"]),
         click.option("--admin-port", type=click.IntRange(-1, 65535), default=None, help=_HELP["admin_port"]),
         click.option(
@@ -141,14 +149,29 @@ def _chosen(folders: tuple[Path, ...], config_file: Path | None) -> tuple[list[P
     return [bundle()], True
 
 
-def _settings(options: dict[str, Any], mode: str, base: Path, bundled: bool) -> HostSettings:
+def _listening(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """What `dev` in the configuration says of address and port; nothing while the file has errors."""
+    config = load(folder, config=options["config_file"], environment=options["environment"]).config
+    if config is None:
+        return {}
+    if "https" in (config.dev.local_protocol, config.dev.upstream_protocol):
+        _log.warning("dev: https is not served here; put a proxy in front of it")
+    if not 0 <= (config.dev.port or 0) <= 65_535:
+        raise click.ClickException(f"{config.path}: dev.port is {config.dev.port}, but must be from 0 to 65535")
+    address = {"localhost": None, "*": "0.0.0.0"}.get(config.dev.ip, config.dev.ip)
+    found = {"host": address, "port": config.dev.port}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _settings(options: dict[str, Any], mode: str, base: Path, folder: Path | None) -> HostSettings:
     settings = HostSettings()
-    given = {
+    given = _listening(folder, options) if mode == "dev" and folder is not None else {}
+    given |= {
         row.name: options[row.name] for row in SETTINGS if row.name not in _SWITCHED and options[row.name] is not None
     }
     if "r2" not in given and os.environ.get("R2_ENDPOINT_URL"):
         given["r2"] = "s3"
-    if "access_log" not in given and bundled:
+    if "access_log" not in given and folder is None:
         given["access_log"] = False  # the state plane logs its requests itself, with the key that signed
     state = options["state"] or base / settings.state
     try:
@@ -169,22 +192,34 @@ def _run(mode: str, *, require_secrets: bool, **options: Any) -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise click.ClickException(f"{error.name} is not installed: pip install 'moorage[server]'") from None
-    from . import logs, server
+    from . import faults, logs, server
     from .clock import AdjustableClock
     from .host import Host
 
+    kind: type[Host] = Host
+    beside = None
+    if mode == "dev":
+        from .reload import ReloadingHost, watch
+
+        kind, beside = ReloadingHost, watch
     logs.configure(as_json=mode == "serve", level=getattr(logging, options["log_level"].upper()))
     folders, bundled = _chosen(options["folders"], options["config_file"])
     base = Path.cwd() if bundled else folders[0]
-    settings = _settings(options, mode, base, bundled)
-    env_files = None
+    settings = _settings(options, mode, base, None if bundled else folders[0])
+    env_files = list(options["env_files"]) or None
     if bundled:
         secrets_file = base / ".dev.vars"
         if options["init_secrets"]:
             init_secrets(secrets_file, _required(folders[0]))
-        if secrets_file.is_file():
+        if env_files is not None:
+            env_files = [base / path for path in env_files]
+        elif secrets_file.is_file():
             env_files = [secrets_file]
-    host = Host(
+    elif options["init_secrets"]:
+        raise click.UsageError("--init-secrets is for the state plane; a Worker's own secrets go into its .dev.vars")
+    if options["config_file"] is not None and len(folders) > 1:
+        raise click.UsageError("--config names the file of one Worker: give one folder, or none")
+    host = kind(
         folders,
         settings,
         mode=mode,
@@ -195,24 +230,13 @@ def _run(mode: str, *, require_secrets: bool, **options: Any) -> None:
         require_secrets=require_secrets,
         clock=AdjustableClock() if settings.test_hooks else None,
     )
-    beside = None
-    if mode == "dev":
-        from .reload import watch
-
-        beside = watch
     try:
         server.run(server.serve_until_signalled(host, ready=_greet, beside=beside))
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except Exception as error:
-        raise click.ClickException(_describe(error)) from None
-
-
-def _describe(error: Exception) -> str:
-    from .reload import own_traceback
-
-    known = type(error).__module__.startswith("moorage.") or isinstance(error, OSError | sqlite3.Error)
-    return f"{error}" if known and str(error) else f"the Worker cannot be started:\n{own_traceback(error)}"
+        text = faults.told(error)
+        raise click.ClickException(f"the Worker cannot be started:\n{text}" if "\n" in text else text) from None
 
 
 def _required(folder: Path) -> tuple[str, ...]:
@@ -241,6 +265,8 @@ def _greet(serving: Any) -> None:
     """Says where the Worker is served, where data lies, and which buckets are local."""
     host = serving.host
     out = sys.stderr
+    if not host.workers:
+        print(f"requests to {serving.url} are answered with the fault until it is mended", file=out)
     for number, worker in enumerate(host.workers):
         config = worker.config
         where = f"on {serving.url}" if number == 0 else "for the other Workers of this process"

@@ -1,15 +1,18 @@
 """Cron triggers: `[triggers] crons` call `scheduled` at their times, in UTC (platform: triggers)."""
 
+import asyncio
 import datetime
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cronsim import CronSim, CronSimError
 
 from moorage.durable_objects.runtime import Clock
+
+from .limits import limited
 
 _log = logging.getLogger("moorage.host.crons")
 _NAMES: Final = {"SUN": 0, "MON": 1, "TUE": 2, "WED": 3, "THU": 4, "FRI": 5, "SAT": 6}
@@ -56,15 +59,23 @@ def parse(expression: str, after: datetime.datetime) -> CronSim:
 
 
 class Crons:
-    """Runs `fire(cron, milliseconds)` at the times of each expression. A time that was missed is not made up for."""
+    """Runs `fire(cron, milliseconds)` at the times of each expression, for 15 minutes at most.
+
+    A time that was missed is not made up for. `spawn` starts a task that belongs to no object.
+    """
 
     def __init__(
-        self, expressions: Sequence[str], clock: Clock, fire: Callable[[str, int], Awaitable[Any]], spawn: Any
+        self,
+        expressions: Sequence[str],
+        clock: Clock,
+        fire: Callable[[str, int], Awaitable[Any]],
+        spawn: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
     ) -> None:
         self._clock = clock
         self._fire = fire
         self._spawn = spawn
         self._timers: dict[str, Any] = {}
+        self._running: set[asyncio.Task[None]] = set()
         self._expressions = list(dict.fromkeys(expressions))
         now = self._now()
         for expression in self._expressions:
@@ -84,6 +95,17 @@ class Crons:
             timer.cancel()
         self._timers.clear()
 
+    async def drain(self, seconds: float) -> None:
+        """Waits for runs that have begun, at most `seconds`; what still runs then is cancelled, and logged."""
+        if not self._running:
+            return
+        _, late = await asyncio.wait(set(self._running), timeout=seconds)
+        if late:
+            _log.warning("%d runs of scheduled() did not end in time", len(late))
+            for task in late:
+                task.cancel()
+            await asyncio.wait(late, timeout=1)
+
     def _arm(self, expression: str) -> None:
         try:
             due = next(parse(expression, self._now()))
@@ -97,7 +119,9 @@ class Crons:
             if self._clock.now() < moment:
                 self._wait(expression, moment, run)
                 return
-            self._spawn(self._run(expression, moment))
+            task = self._spawn(self._run(expression, moment))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
             self._arm(expression)
 
         self._wait(expression, moment, run)
@@ -108,6 +132,6 @@ class Crons:
 
     async def _run(self, expression: str, moment: int) -> None:
         try:
-            await self._fire(expression, moment)
+            await limited(self._fire(expression, moment), self._clock, "scheduled()")
         except Exception:
             _log.exception("scheduled() failed for cron %r", expression)

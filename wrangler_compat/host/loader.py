@@ -35,7 +35,8 @@ def import_paths(config: WorkerConfig) -> list[str]:
 def load_main(config: WorkerConfig) -> ModuleType:
     """Imports the module that `main` names, fresh, and returns it.
 
-    Raises LoadError when there is no `main` or it is no Python file; what the module raises leaves as it is.
+    Raises LoadError when there is no `main`, it is no Python file, or the module calls `exit()`; whatever else the
+    module raises leaves as it is.
     """
     main = config.main
     if main is None:
@@ -71,6 +72,9 @@ def _import(main: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        sys.modules.pop(name, None)
+        raise LoadError(f"main = {str(main)!r} called exit() while it was imported (SystemExit: {error})") from error
     except BaseException:
         sys.modules.pop(name, None)
         raise

@@ -1,5 +1,6 @@
 """Builds the bindings beside objects, buckets and variables, for all Workers of a process."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from .assets import AssetsFetcher, StaticAssets
 from .assets.serving import NAVIGATION_DATE, NAVIGATION_FLAGS
 from .d1 import D1Database, D1Store
 from .d1.store import NAMESPACE as D1
+from .exits import TaskContainment
 from .extras import Counts, Ratelimit, version_of
 from .kv import KvNamespace, KvStore
 from .kv.store import NAMESPACE as KV
@@ -36,7 +38,10 @@ def chosen(config: WorkerConfig, date: str, flags: tuple[str, str]) -> bool:
 
 
 class Wiring:
-    """Made with the runtime and its Workers, before the runtime starts. `start()` lets queues be consumed."""
+    """Made with the runtime and its Workers, before the runtime starts.
+
+    `start()` lets queues be consumed, and from then on no task of a Worker can end the process.
+    """
 
     def __init__(self, host: "Host", runtime: Runtime) -> None:
         self._host = host
@@ -45,6 +50,7 @@ class Wiring:
         self._stores: dict[str, DurableObjectNamespace] = {}
         self._counts: dict[str, Counts] = {}
         self._broker: Broker | None = None
+        self._containment: TaskContainment | None = None
 
     @property
     def broker(self) -> Broker:
@@ -145,14 +151,19 @@ class Wiring:
             self.broker.consume(settings_of(consumer), handle, form)
 
     def start(self) -> None:
-        """Starts the consumers of queues."""
+        """Starts the consumers of queues. Call it once the runtime runs, over whose task factory this one goes."""
+        self._containment = TaskContainment()
         if self._broker is not None:
             self._broker.start()
 
     async def stop(self, seconds: float) -> None:
-        """Stops them; what is being handled has `seconds` to end."""
+        """Stops them; batches that are being handled and runs of cron triggers have `seconds` to end."""
+        waits = [worker.crons.drain(seconds) for worker in self._host.workers if worker.crons is not None]
         if self._broker is not None:
-            await self._broker.stop(seconds)
+            waits.append(self._broker.stop(seconds))
+        await asyncio.gather(*waits)
+        if self._containment is not None:
+            self._containment.remove()
 
 
 def assets_of(config: WorkerConfig, *, has_worker: bool) -> StaticAssets | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage.durable_objects.runtime import Clock
 
+from ..limits import limited
 from ..values import Presentation
 from .batch import MessageBatch, body_of
 from .rules import ConsumerSettings, outcome
@@ -14,6 +15,8 @@ from .rules import ConsumerSettings, outcome
 _log = logging.getLogger("moorage.host.queues")
 
 Handler = Callable[[MessageBatch], Awaitable[Any]]
+CANCELLED_SECONDS = 1.0
+"""What a batch that is cancelled at the end has to put things away."""
 FAULT_SECONDS = 1.0
 """How long the loop waits after storage failed; the runtime then reads the queue again from what is durable."""
 
@@ -21,8 +24,8 @@ FAULT_SECONDS = 1.0
 class Consumer:
     """The loop of one queue. `start()` it on the loop, `nudge()` it after a send, `stop()` it at the end.
 
-    A batch goes out when it is full, or when its oldest message has waited `max_batch_timeout`. `store` is the stub
-    of the queue, `bury` sends messages to the dead letter queue.
+    A batch goes out when it is full, or when its oldest message has waited `max_batch_timeout`. A handler may run 15
+    minutes; then it has failed. `store` is the stub of the queue, `bury` sends messages to the dead letter queue.
     """
 
     def __init__(
@@ -67,7 +70,8 @@ class Consumer:
             for task in late:
                 task.cancel()
             if late:
-                await asyncio.wait(late)
+                # one that catches the cancellation is left behind: its messages are handed out again
+                await asyncio.wait(late, timeout=CANCELLED_SECONDS)
 
     async def _run(self) -> None:
         recovered = False
@@ -134,7 +138,7 @@ class Consumer:
         )
         failed = False
         try:
-            await self._handler(batch)
+            await limited(self._handler(batch), self._clock, "queue()")
         except Exception:
             failed = True
             _log.exception("queue %s: the consumer failed on a batch of %d", settings.queue, len(rows))
