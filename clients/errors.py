@@ -1,6 +1,6 @@
-"""What the clients raise. No message, `repr` or cause of theirs holds a secret."""
+"""What the clients raise. No message or `repr` of theirs, and no traceback, holds a secret."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -29,6 +29,7 @@ class RemoteError(ClientError):
 
     `status`: HTTP status. `code`: the wire code, or None when the body had none. `body`: the JSON object, empty when
     there was none. `retry_after`: seconds that the service asked to wait, or None. `attempts`: requests made.
+    `hide` cuts secrets out of the message; `code` and `body` are the service's own: data, not to be shown.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class RemoteError(ClientError):
         what: str = "",
         retry_after: float | None = None,
         attempts: int = 1,
+        hide: Callable[[str], str] | None = None,
     ) -> None:
         reason = body.get("reason") or body.get("detail")
         text = f"{code or 'no code'} ({status})"
         if isinstance(reason, str):
             text += f": {reason}"
-        super().__init__(f"{what}: {text}" if what else text)
+        text = f"{what}: {text}" if what else text
+        super().__init__(text if hide is None else hide(text))
         self.status = status
         self.code = code
         self.body = body

@@ -6,9 +6,7 @@ A request has a deadline for each attempt (15 s), and at most four attempts with
 """
 
 import asyncio
-import email.utils
 import logging
-import math
 import random
 import secrets
 import time
@@ -16,14 +14,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
-from urllib.parse import urlsplit
 
 import msgspec
 
 from moorage.protocols.signatures import body_hmac, sign_request
 
-from .errors import ClientError, ConfigurationError, InvalidAnswer, RemoteError, TransportError, remote_error
+from .addresses import check_url
+from .errors import ConfigurationError, InvalidAnswer, RemoteError, TransportError, remote_error
 from .loop import LoopThread
+from .retries import DEADLINE_SECONDS, Policy, Retryable, parse_retry_after
 from .secret import Secret, redact
 
 if TYPE_CHECKING:
@@ -31,14 +30,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("moorage.clients")
 
-DEADLINE_SECONDS = 15.0
-ATTEMPTS = 4
-MAX_RETRY_AFTER_SECONDS = 120.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 IDLE_SECONDS = 60.0
 """How long a stream may be silent; the service sends a comment every 15 s."""
 MAX_LINE_BYTES = 8 * 1024 * 1024
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,68 +53,6 @@ class Answer:
         if not isinstance(value, dict):
             raise InvalidAnswer(f"the answer ({self.status}) is not a JSON object")
         return value
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """When to try again, and how long an attempt may take, in seconds.
-
-    `backoff` doubles with each attempt, up to `max_backoff`; the wait is between half of that and all of it.
-    """
-
-    deadline: float = DEADLINE_SECONDS
-    attempts: int = ATTEMPTS
-    backoff: float = 0.25
-    max_backoff: float = 8.0
-    max_retry_after: float = MAX_RETRY_AFTER_SECONDS
-
-    def __post_init__(self) -> None:
-        if not (0 < self.deadline < math.inf) or self.attempts < 1:
-            raise ConfigurationError("a deadline is more than 0 seconds, attempts at least 1")
-
-    def wait(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after attempt number `attempt`, from 1; `chance` in 0..1."""
-        return min(self.max_backoff, self.backoff * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
-
-
-class Retryable(Exception):
-    """An attempt failed in a way that another may not; `error` is what it comes to when it was the last."""
-
-    def __init__(self, error: ClientError, retry_after: float | None = None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.retry_after = retry_after
-
-
-def parse_retry_after(text: str | None, now: float) -> float | None:
-    """Seconds to wait by a `Retry-After` of seconds or of a date; None when there is none that can be read."""
-    if text is None:
-        return None
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-        return max(0.0, moment.timestamp() - now)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def check_url(url: str) -> str:
-    """The base URL without a trailing slash. Raises ConfigurationError; warns for plain HTTP beyond this machine."""
-    try:
-        parts = urlsplit(url.strip())
-        port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"the URL of the state plane is malformed: {error}") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigurationError("the URL of the state plane must be http(s)://host[:port]")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ConfigurationError("the URL of the state plane holds neither credentials nor a query nor a fragment")
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-        log.warning("plain HTTP to %s: everybody on the way can read what is sent", parts.hostname)
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
 
 
 class AsyncHttp:
@@ -193,9 +126,13 @@ class AsyncHttp:
         if self._client is None:
             import httpx
 
-            self._client = httpx.AsyncClient(
-                transport=self._transport, timeout=None, follow_redirects=False, headers={"user-agent": "moorage"}
-            )
+            try:
+                self._client = httpx.AsyncClient(
+                    transport=self._transport, timeout=None, follow_redirects=False, headers={"user-agent": "moorage"}
+                )
+            except (ImportError, OSError, ValueError) as error:
+                text = redact(f"the environment's proxies or certificates cannot be used: {error}", self._secret)
+                raise ConfigurationError(text) from None
         return self._client
 
     async def _start(
@@ -227,13 +164,15 @@ class AsyncHttp:
 
     @contextmanager
     def _told(self, method: str, path: str, seconds: float) -> Iterator[None]:
-        """Turns what httpx and the deadline raise into a Retryable whose text holds no secret."""
+        """Turns what httpx and the deadline raise into a Retryable, or an error, whose text holds no secret."""
         import httpx
 
         try:
             yield
         except TimeoutError:
             raise Retryable(TransportError(f"no answer to {method} {path} within {seconds:g} s")) from None
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise ConfigurationError(redact(f"{method} {path!r:.200}: {error}", self._secret)) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             text = redact(f"{method} {self.url}{path}: {type(error).__name__}: {error}", self._secret)
             raise Retryable(TransportError(text)) from None
@@ -252,9 +191,13 @@ class AsyncHttp:
         except InvalidAnswer:
             body = {}
         code = body.get("error")
-        retry_after = parse_retry_after(answer.headers.get("retry-after"), self._now())
         return remote_error(
-            answer.status, code if isinstance(code, str) else None, body, what=what, retry_after=retry_after
+            answer.status,
+            code if isinstance(code, str) else None,
+            body,
+            what=what,
+            retry_after=parse_retry_after(answer.headers.get("retry-after"), self._now()),
+            hide=lambda text: redact(text, self._secret),
         )
 
     def _may_sign_again(self, answer: Answer) -> bool:
@@ -367,8 +310,15 @@ class AsyncHttp:
         check: Callable[[dict[str, Any]], object] | None = None,
         policy: Policy | None = None,
     ) -> dict[str, Any]:
-        """`request` with a JSON body and a JSON object as the answer. `check` may raise InvalidAnswer."""
-        body = b"" if value is None else msgspec.json.encode(value)
+        """`request` with a JSON body and a JSON object as the answer. `check` may raise InvalidAnswer.
+
+        Raises ConfigurationError too, for a value that JSON does not hold: half characters, objects.
+        """
+        try:
+            body = b"" if value is None else msgspec.json.encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            text = f"{method} {path}: what was given cannot be sent as JSON: {error}"
+            raise ConfigurationError(redact(text, self._secret)) from None
         found: dict[str, Any] = {}
 
         def look(answer: Answer) -> None:
@@ -441,10 +391,8 @@ class Http:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections and the thread. May be called twice."""
-        if not self.loop.closed:
-            self.loop.run(self.asynchronous.close())
-            self.loop.close()
+        """Ends what other threads are waiting for, and closes the connections and the thread. May be called twice."""
+        self.loop.close(self.asynchronous.close)
 
     def request(self, method: str, path: str, body: bytes = b"", **options: Any) -> Answer:
         """See `AsyncHttp.request`."""
@@ -457,3 +405,6 @@ class Http:
     def lines(self, path: str, **options: Any) -> Iterator[str]:
         """See `AsyncHttp.lines`. Closing the iterator closes the connection."""
         return self.loop.iterate(self.asynchronous.lines(path, **options))
+
+
+__all__ = ["DEADLINE_SECONDS", "Answer", "AsyncHttp", "Http", "Policy", "check_url"]

@@ -10,7 +10,7 @@ HIDDEN = "<hidden>"
 class Secret:
     """A shared secret. `reveal()` gives its bytes; nothing else shows it, `repr`, `str` and pickling included.
 
-    White space around it is dropped, as the service does. Raises ValueError when nothing is left.
+    White space around it is dropped, as the service does. Raises ValueError when nothing is left, or no text.
     """
 
     __slots__ = ("_value",)
@@ -19,6 +19,9 @@ class Secret:
         trimmed = text.strip()
         if not trimmed:
             raise ValueError("the secret is empty")
+        # asked first: the codec's own error would carry the secret along
+        if any("\ud800" <= character <= "\udfff" for character in trimmed):
+            raise ValueError("the secret is not UTF-8")
         self._value = trimmed.encode()
 
     def reveal(self) -> bytes:

@@ -1,0 +1,117 @@
+"""The thread that synchronous clients run on."""
+
+import asyncio
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from moorage.clients.loop import LoopThread
+
+
+class TestLoopThread:
+    def test_closing_waits_until_what_was_cancelled_has_cleaned_up(self) -> None:
+        order: list[str] = []
+        started = threading.Event()
+
+        async def work() -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                order.append("cleaned up")
+
+        async def last() -> None:
+            order.append("last")
+
+        loop = LoopThread()
+        with pytest.raises(KeyboardInterrupt):
+            self.interrupt(loop, work(), started)
+        loop.close(last)
+        assert order == ["cleaned up", "last"]
+
+    def test_what_is_last_may_fail(self) -> None:
+        async def last() -> None:
+            raise OSError("no")
+
+        before = threading.active_count()
+        loop = LoopThread()
+        with pytest.raises(OSError, match="no"):
+            loop.close(last)
+        assert threading.active_count() == before
+
+    @staticmethod
+    def interrupt(loop: LoopThread, work: Any, started: threading.Event) -> None:
+        def send() -> None:
+            started.wait(10)
+            signal.pthread_kill(main, signal.SIGINT)
+
+        main = threading.get_ident()
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            loop.run(work)
+        finally:
+            sender.join()
+
+    def test_no_thread_is_left(self) -> None:
+        before = threading.active_count()
+        loop = LoopThread()
+        assert threading.active_count() == before + 1
+        loop.close()
+        loop.close()
+        assert threading.active_count() == before
+
+    def test_an_interrupted_step_of_an_iterator_ends_before_it_is_closed(self) -> None:
+        closed = []
+
+        async def slow() -> Any:
+            try:
+                await asyncio.Event().wait()
+                yield 1
+            finally:
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                closed.append(True)
+
+        loop = LoopThread()
+        real = loop.run
+        try:
+
+            def interrupted(work: Any) -> Any:
+                loop.run = real  # type: ignore[method-assign]
+                timer = threading.Timer(0.01, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
+                timer.start()
+                try:
+                    return real(work)
+                finally:
+                    timer.join()
+
+            loop.run = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                next(loop.iterate(slow()))
+            assert closed == [True]
+        finally:
+            loop.close()
+
+    def test_iterators_are_closed_when_they_are_dropped(self) -> None:
+        closed = []
+
+        async def numbers() -> Any:
+            try:
+                for number in range(10):
+                    yield number
+            finally:
+                closed.append(True)
+
+        loop = LoopThread()
+        try:
+            assert list(loop.iterate(numbers())) == list(range(10))
+            dropped = loop.iterate(numbers())
+            assert next(dropped) == 0
+            dropped.close()  # type: ignore[attr-defined]
+            assert closed == [True, True]
+        finally:
+            loop.close()
