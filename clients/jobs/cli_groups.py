@@ -23,7 +23,7 @@ def _since(text: str | None) -> int | None:
 
     if text is None:
         return None
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) < 16:
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -64,10 +64,12 @@ class QueueDatabase:
         self._connection.execute(begin)
         try:
             yield
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # a full disk makes SQLite undo it by itself
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
     def execute(self, statement: Statement) -> list[Row]:
         """The rows of one statement."""

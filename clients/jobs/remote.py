@@ -23,7 +23,7 @@ from moorage.protocols.jobs.shared import AGENT_VERSION
 
 from ..errors import ClientError, InvalidAnswer, RemoteError, TransportError, Unavailable
 from .extensions import MANIFEST, PROMPT, SCHEMA, FileExtensions
-from .folder import JobsFolder
+from .folder import JobsFolder, read_json
 from .presence import FilePresence
 from .targets import FolderFiles
 from .transport import Transport
@@ -143,7 +143,7 @@ class RemoteQueue:
         """Replaces extensions, skills and settings by those of the project."""
         entries = [
             {
-                "manifest": json.loads(file.read_bytes()),
+                "manifest": read_json(file, {}),
                 "prompt": _text(file.with_name(PROMPT)),
                 "reportSchema": _text(file.with_name(SCHEMA)),
             }

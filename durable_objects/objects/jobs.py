@@ -18,6 +18,7 @@ from moorage.protocols.jobs.engine import JobEngine
 from moorage.protocols.jobs.errors import Refused
 from moorage.protocols.jobs.records import RECORD_PREFIX, RecordName, parse_record
 from moorage.protocols.jobs.routes import WAIT_LIMIT_SECONDS
+from moorage.protocols.jobs.settings import LIMIT
 from moorage.protocols.wire import Reply, reply
 from moorage.protocols.wire.jobs import wire_refusal
 
@@ -37,16 +38,18 @@ QUEUEING = frozenset({"submit", "record"})
 EVENTFUL = frozenset({"cancel", "fail", "disable"})
 """Other verbs that write events; so does a claim."""
 
-TARGET_VERBS = frozenset(
-    {"submit", "record", "findings", "resolve", "dismiss", "reopen", "findings-prune", "findings-clear"}
-)
+ONE_FINDING = frozenset({"resolve", "dismiss", "reopen"})
+TARGET_VERBS = frozenset({"submit", "record", "findings", "findings-prune"}) | ONE_FINDING
 """Verbs that look a target up, which may be a canonical record of another object."""
 
 TARGETS_AT_ONCE = 20
 """Targets of a fan-out between two looks at what else there is to do."""
 
-NEXT_EXPIRY = """SELECT min(expires_at) AS at FROM state_jobs
- WHERE status = 'running' AND expires_at IS NOT NULL"""
+# by name: else SQLite reads every running job for it
+NEXT_EXPIRY = """SELECT expires_at AS at FROM state_jobs INDEXED BY ix_state_jobs_expiry
+ WHERE status = 'running' AND expires_at IS NOT NULL ORDER BY expires_at LIMIT 1"""
+RECORDS_OF_FINDINGS = f"""SELECT DISTINCT node_id FROM state_findings
+ WHERE node_id >= '{RECORD_PREFIX}' AND node_id < '{RECORD_PREFIX[:-1]};'"""
 
 
 def _log(op: str, detail: Mapping[str, Any]) -> None:
@@ -90,7 +93,8 @@ class JobQueue(DurableObject):
                 records = {path: await self._read_record(name) for path, name in paths.items()}
                 engine = replace(engine, targets=StoredTargets(self._storage, records))
             if verb == "submit" and body.get("all") is True:
-                return reply(await _gradually(wire.submit_all(engine, body, "http")))
+                # whoever waits for work need not wait for the last target
+                return reply(await _gradually(wire.submit_all(engine, body, "http"), self._claimers.wake))
             return reply(wire.call(engine, verb, body, "http"))
         except Refused as error:
             return _refused(error)
@@ -107,9 +111,15 @@ class JobQueue(DurableObject):
         elif verb == "record":
             rows = self._storage.rows("SELECT node_id FROM state_jobs WHERE id = ?", str(body.get("id")))
             paths = [row["node_id"] for row in rows]
+        elif verb in ONE_FINDING:
+            identifier = body.get("id")
+            known = isinstance(identifier, int) and abs(identifier) <= LIMIT
+            text = "SELECT node_id FROM state_findings WHERE id = ?"
+            paths = [row["node_id"] for row in self._storage.rows(text, identifier)] if known else []
+        elif isinstance(body.get("node"), str):
+            paths = [body["node"]]
         else:
-            text = "SELECT DISTINCT node_id FROM state_findings WHERE node_id LIKE ?"
-            paths = [row["node_id"] for row in self._storage.rows(text, f"{RECORD_PREFIX}%")]
+            paths = [row["node_id"] for row in self._storage.rows(RECORDS_OF_FINDINGS)]
         return {path: name for path in paths if isinstance(path, str) and (name := parse_record(path)) is not None}
 
     async def _read_record(self, name: RecordName) -> str | None:
@@ -184,12 +194,17 @@ class JobQueue(DurableObject):
             self._storage.require()
             wanted: shared.HeldClaimBody = wire.parse(body, shared.HeldClaimBody)
             deadline = self._now() + int(min(wanted.wait_seconds, WAIT_LIMIT_SECONDS) * 1000)
+            due = False
             while True:
                 answer = wire.call(self._engine, "claim", {"filter": wanted.filter}, "http")
+                if due:
+                    # it may have reaped, which readers are not to learn of when this wait is over
+                    self._readers.wake()
                 left = deadline - self._now()
                 if answer["job"] is not None or left <= 0:
                     return reply(answer)
                 pause = min(left, self._until_reap(wanted.interval))
+                due = pause < left
                 if not await self._claimers.sleep(self._ctx, token, pause):
                     return reply(answer)
         except Refused as error:
@@ -200,7 +215,7 @@ class JobQueue(DurableObject):
     def _until_reap(self, interval: int | None) -> int:
         """Milliseconds to the next moment at which a reap has something to do."""
         rows = self._storage.rows(NEXT_EXPIRY)
-        expiry = rows[0]["at"]
+        expiry = rows[0]["at"] if rows else None
         pauses = [WAIT_LIMIT_SECONDS * 1000]
         if interval is not None:
             pauses.append(interval * 1000)
@@ -233,8 +248,8 @@ class JobQueue(DurableObject):
                 return reply({"events": found, "last": found[-1]["seq"] if found else after})
 
 
-async def _gradually(work: Generator[None, None, dict[str, Any]]) -> dict[str, Any]:
-    """Runs a fan-out a few targets at a time; others are served in between."""
+async def _gradually(work: Generator[None, None, dict[str, Any]], pause: Callable[[], None]) -> dict[str, Any]:
+    """Runs a fan-out a few targets at a time; after each lot `pause` is called, and others are served."""
     while True:
         for _ in range(TARGETS_AT_ONCE):
             try:
@@ -242,6 +257,7 @@ async def _gradually(work: Generator[None, None, dict[str, Any]]) -> dict[str, A
             except StopIteration as stop:
                 answer: dict[str, Any] = stop.value
                 return answer
+        pause()
         await asyncio.sleep(0)
 
 
@@ -250,6 +266,7 @@ class Waiters:
 
     def __init__(self) -> None:
         self._futures: dict[str, asyncio.Future[bool]] = {}
+        self._gone: set[str] = set()
 
     async def sleep(self, ctx: Any, token: str, milliseconds: int) -> bool:
         """Waits for a change, at most that long; False when the caller has hung up."""
@@ -257,9 +274,11 @@ class Waiters:
         self._futures[token] = waiter
         timer = _later(ctx, milliseconds / 1000, lambda: _resolve(waiter, True))
         try:
-            return await waiter
+            # who hung up after the wake and before it was heard is gone all the same
+            return await waiter and token not in self._gone
         finally:
             timer.cancel()
+            self._gone.discard(token)
             if self._futures.get(token) is waiter:
                 del self._futures[token]
 
@@ -272,6 +291,7 @@ class Waiters:
         """Ends one wait."""
         waiter = self._futures.get(token)
         if waiter is not None:
+            self._gone.add(token)
             _resolve(waiter, False)
 
 

@@ -336,6 +336,12 @@ class JobEngine:
         target = self.targets.get(path)
         return None if target is None else target.body_hash
 
+    def _body_hashes(self, paths: Sequence[str]) -> dict[str, str | None]:
+        """The stored body hashes of targets, looked up before the transaction that goes by them: a target may be one
+        that is asked for over the network, and nobody else could write meanwhile.
+        """
+        return {path: self._body_hash(path) for path in paths}
+
     def findings(self, wanted: judgments.FindingFilter, bucket: Bucket = "default") -> dict[str, Any]:
         """The findings verb's JSON answer."""
         every = self.query(judgments.findings(wanted, self._body_hash))
@@ -358,12 +364,14 @@ class JobEngine:
 
     def set_resolution(self, identifier: int, state: str | None, note: str | None = None) -> dict[str, Any]:
         """Resolves, dismisses or reopens one finding by hand; the finding after it."""
-        steps = judgments.set_resolution(identifier, state, note, self.now(), self._body_hash)
+        hashes = self._body_hashes(self.query(judgments.node_of(identifier)))
+        steps = judgments.set_resolution(identifier, state, note, self.now(), hashes.get)
         return self.transact(steps)
 
     def prune_findings(self, *, dry_run: bool = False) -> dict[str, int]:
         """Deletes the stale findings."""
-        return self.transact(judgments.prune_stale(self._body_hash, dry_run=dry_run))
+        hashes = self._body_hashes(self.query(judgments.nodes()))
+        return self.transact(judgments.prune_stale(hashes, dry_run=dry_run))
 
     def clear_findings(self, node: str | None, *, dry_run: bool = False) -> dict[str, int]:
         """Deletes the findings of one target, or all."""

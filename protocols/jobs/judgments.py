@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,10 +84,22 @@ def set_resolution(
     return finding_shape(row, body_hash(row["node_id"]))
 
 
-def prune_stale(body_hash: BodyHash, *, dry_run: bool) -> Steps[dict[str, int]]:
-    """Deletes every stale finding."""
-    every = yield from findings(FindingFilter(), body_hash)
-    stale = [finding["id"] for finding in every if finding["stale"]]
+def node_of(identifier: int) -> Steps[list[str]]:
+    """The target of a finding, in a list; empty for an unknown one."""
+    rows = yield Statement("SELECT node_id FROM state_findings WHERE id = ?", (identifier,))
+    return [row["node_id"] for row in rows]
+
+
+def nodes() -> Steps[list[str]]:
+    """Every target that has findings."""
+    rows = yield Statement("SELECT DISTINCT node_id FROM state_findings ORDER BY node_id")
+    return [row["node_id"] for row in rows]
+
+
+def prune_stale(hashes: Mapping[str, str | None], *, dry_run: bool) -> Steps[dict[str, int]]:
+    """Deletes every stale finding of the targets of `hashes`; of others, which came meanwhile, it knows nothing."""
+    every = yield from findings(FindingFilter(), hashes.get)
+    stale = [finding["id"] for finding in every if finding["stale"] and finding["nodeId"] in hashes]
     if not dry_run:
         for identifier in stale:
             yield Statement("DELETE FROM state_findings WHERE id = ?", (identifier,))

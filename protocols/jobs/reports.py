@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -28,10 +29,18 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        # it could be stored, and nobody could read it again
+        raise ValueError(f"{text[:40]} is larger than any number that JSON readers keep")
+    return value
+
+
 def parse_report(text: str) -> Any:
-    """The value of a report's text. Raises ValueError: not JSON, too deep, or text that is not Unicode."""
+    """The value of a report's text. Raises ValueError: not JSON, too deep, a number too large, no Unicode text."""
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

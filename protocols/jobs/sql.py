@@ -171,7 +171,8 @@ NODE_COLUMNS = (
     "body",
 )  # fmt: skip
 NODE = f"SELECT {', '.join(NODE_COLUMNS)} FROM scan_nodes WHERE path = ?"
-NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM scan_nodes ORDER BY path"
+# without the bodies: all of them at once are more than a fan-out may hold
+NODES = f"SELECT {', '.join(NODE_COLUMNS[:-1])} FROM scan_nodes ORDER BY path"
 UPSERT_NODE = (
     f"INSERT INTO scan_nodes ({', '.join(NODE_COLUMNS)}) VALUES ({_marks(NODE_COLUMNS)})"
     f" ON CONFLICT (path) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in NODE_COLUMNS[1:])}"

@@ -296,8 +296,9 @@ def _enable(engine: JobEngine, body: Key, surface: Surface) -> dict[str, Any]:
 
 
 def _extensions(engine: JobEngine, body: Nothing, surface: Surface) -> dict[str, Any]:
-    shown = public_catalogue(engine.catalogue.all())
-    for entry, extension in zip(shown, engine.catalogue.all(), strict=True):
+    installed = engine.catalogue.all()
+    shown = public_catalogue(installed)
+    for entry, extension in zip(shown, installed, strict=True):
         entry["enabled"] = engine.enabled(extension)
     return {"extensions": shown}
 

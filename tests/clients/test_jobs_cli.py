@@ -50,6 +50,7 @@ def submit(world: World, *more: str, extension: str = "fx/brief") -> str:
         (["record", "--id", "x", "--nonce", "n"], "--status"),
         (["findings", "resolve", "x"], "finding"),
         (["findings", "--since", "yesterday"], "--since"),
+        (["findings", "--since", "9" * 5000], "--since"),
         (["findings", "--threshold", "2"], "--threshold"),
         (["findings", "prune"], "--yes"),
         (["findings", "clear", "--all"], "--yes"),

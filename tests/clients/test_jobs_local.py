@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from moorage.clients.jobs.extensions import FileExtensions
 from moorage.clients.jobs.folder import JobsFolder
 from moorage.clients.jobs.local import Ambient, LocalQueue
 from moorage.clients.jobs.presence import FilePresence
+from moorage.clients.jobs.remote import RemoteQueue
 from moorage.clients.jobs.sidecars import sidecar_of
 from moorage.clients.jobs.targets import split_frontmatter
 from moorage.protocols.jobs import sql
@@ -406,3 +408,82 @@ def test_names_and_texts_that_nothing_can_store(project: Project) -> None:
 def test_the_queue_is_private(project: Project) -> None:
     with project.open():
         assert project.folder.database.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_commit_that_fails_leaves_the_connection_usable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = QueueDatabase(tmp_path / "queue.sqlite", create=True)
+    connection = database._connection
+
+    class FullDisk:
+        """Refuses the first commit, as a full disk does, and has undone the transaction or not."""
+
+        in_transaction = property(lambda _: connection.in_transaction)
+
+        def __init__(self, undone: bool) -> None:
+            self.undone = undone
+            self.refused = False
+
+        def execute(self, text: str, *bindings: Any) -> Any:
+            if text == "COMMIT" and not self.refused:
+                self.refused = True
+                if self.undone:
+                    connection.execute("ROLLBACK")
+                raise sqlite3.OperationalError("database or disk is full")
+            return connection.execute(text, *bindings)
+
+    for undone in (False, True):
+        monkeypatch.setattr(database, "_connection", FullDisk(undone))
+        insert = Statement("INSERT INTO disabled_extensions (key) VALUES ('x')")
+        with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+            database.transact(one(insert))
+        assert database.transact(one(Statement("SELECT key FROM disabled_extensions"))) == []
+    monkeypatch.undo()
+    database.close()
+
+
+def one(statement: Statement) -> Steps[list[dict[str, Any]]]:
+    return (yield statement)
+
+
+def test_no_target_is_looked_up_while_the_write_lock_is_held(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    with project.open() as queue:
+        queue.scan()
+        held = []
+
+        class Watching:
+            """Targets that may be asked for over the network."""
+
+            def get(self, path: str) -> None:
+                held.append(queue.database._connection.in_transaction)
+
+        engine = replace(queue.engine, targets=Watching())  # type: ignore[arg-type]
+        insert = Statement(
+            sql.INSERT_FINDING,
+            ("far/a", "fx/probe", "1", "extension", "t", "info", "m", None, 1.0, *[None] * 6, "hash", 0, None),
+        )
+        queue.database.transact(one(insert))
+        queue.database.transact(one(insert))
+        assert engine.set_resolution(1, "fixed")["stale"] is True
+        assert engine.prune_findings(dry_run=True) == {"deleted": 0, "wouldDelete": 2}
+        assert engine.prune_findings() == {"deleted": 2, "wouldDelete": 0}
+        with pytest.raises(Refused):
+            engine.set_resolution(1, "fixed")
+        assert held
+        assert not any(held)
+
+
+def test_a_manifest_that_is_no_json_is_named_by_a_push(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    manifest = project.extension("fx/other") / "manifest.json"
+    manifest.write_text("{")
+    with pytest.raises(Refused, match=r"manifest\.json cannot be read as JSON"):
+        RemoteQueue(None).push_extensions(project.folder)  # type: ignore[arg-type]
+
+
+def test_the_targets_of_a_fan_out_are_read_without_their_bodies(tmp_path: Path) -> None:
+    with Project(tmp_path).open() as queue:
+        queue.scan()
+        rows = queue.database.query(one(Statement(sql.NODES)))
+        assert [row["path"] for row in rows] == ["notes/a.md"]
+        assert "body" not in rows[0]

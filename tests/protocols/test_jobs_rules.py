@@ -131,7 +131,9 @@ def test_any_text_is_a_report_or_not(text: str) -> None:
         assert json.loads(text) == verdict.report
 
 
-@pytest.mark.parametrize("text", ["", "NaN", '{"a": Infinity}', '"\\ud800"', "[" * 100_000, "\ufeff{}"])
+@pytest.mark.parametrize(
+    "text", ["", "NaN", '{"a": Infinity}', '{"a": [1e400]}', "-1e999", '"\\ud800"', "[" * 100_000, "\ufeff{}"]
+)
 def test_texts_that_are_no_report(text: str) -> None:
     assert not reports.read_report(text, "action", {}, lambda *_: None).valid
 

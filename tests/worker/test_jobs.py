@@ -1,16 +1,23 @@
 """The shared job queue over HTTP: verbs, who may ask, waiting that is woken, hanging up, the event stream."""
 
+import asyncio
 import base64
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from moorage.durable_objects.objects.jobs import NEXT_EXPIRY, JobQueue, Waiters
 from moorage.durable_objects.runtime.testing import settle
 from moorage.protocols.jobs.errors import REFUSALS
 from moorage.protocols.jobs.routes import VERB_AUTH
+from moorage.protocols.jobs.steps import Statement, Steps
 from moorage.protocols.wire import catalogue
 from moorage.protocols.wire.jobs import JobRefusal
 
+from ..objects.sqlite_storage import Storage
 from ..support.jobs_plane import JobsPlane, finish
 from ..support.plane import OPERATOR_SECRET, WEBHOOK_SECRET
 
@@ -196,6 +203,53 @@ async def test_who_hangs_up_gets_no_job() -> None:
         assert (await plane.verb("status", {"id": job["id"]}))[1]["status"] == "queued"
 
 
+async def test_who_hangs_up_between_the_wake_and_its_hearing_gets_no_job() -> None:
+    waiters = Waiters()
+    held = asyncio.ensure_future(waiters.sleep(SimpleNamespace(), "t", 60_000))
+    await asyncio.sleep(0)
+    waiters.wake()
+    waiters.abandon("t")
+    assert await held is False
+    # the token is free again, and an abandoned name that waits for nothing leaves nothing behind
+    waiters.abandon("t")
+    again = asyncio.ensure_future(waiters.sleep(SimpleNamespace(), "t", 60_000))
+    await asyncio.sleep(0)
+    waiters.wake()
+    assert await again is True
+
+
+async def test_readers_of_events_learn_of_a_reap_that_a_held_claim_made() -> None:
+    async with JobsPlane() as plane:
+        await fill(plane)
+        await plane.verb("submit", {"extension": "fx/brief", "node": "notes/a.md", "ttl": 5})
+        await plane.verb("claim", {})
+        held = plane.start("claim", {"waitSeconds": 40})
+        stream = plane.stream(query="?from=now")
+        await settle()
+        await stream.chunk()
+        await plane.clock.advance(5_001)
+        text = b""
+        while b"abandoned" not in text:
+            text += await stream.chunk()
+        assert not held.task.done()
+        assert b"still here" not in text
+        await stream.hang_up()
+        await held.hang_up()
+
+
+async def test_a_held_claim_does_not_wait_for_the_end_of_a_fan_out() -> None:
+    async with JobsPlane() as plane:
+        await fill(plane)
+        targets = [target(f"many/{number:04}.md", f"Body {number}.") for number in range(200)]
+        await plane.operate("targets", {"targets": targets, "replace": True})
+        held = plane.start("claim", {"waitSeconds": 30})
+        await settle()
+        fan_out = plane.start("submit", {"extension": "fx/brief", "all": True})
+        await finish(held)
+        assert not fan_out.task.done()
+        await finish(fan_out)
+
+
 async def test_events_are_streamed_and_resumed() -> None:
     async with JobsPlane() as plane:
         await fill(plane)
@@ -302,7 +356,51 @@ async def test_a_canonical_record_is_a_target() -> None:
         flagged = {**CLEAN, "safety": {"injectionDetected": True, "contentQuality": "clean"}}
         record = {"id": job["id"], "nonce": job["nonce"], "status": "completed", "report": json.dumps(flagged)}
         assert (await plane.verb("record", record, secret=None))[0] == 200
-        assert (await plane.verb("findings", {}))[1]["findings"][0]["nodeId"] == node
+        finding = (await plane.verb("findings", {}))[1]["findings"][0]
+        assert (finding["nodeId"], finding["stale"]) == (node, False)
+        queue = plane.env.JOB_QUEUE.getByName("default")
+        assert (await plane.operate("resolve", {"id": finding["id"]}))[1]["stale"] is False
+        assert (await plane.operate("findings-prune", {}))[1]["deleted"] == 0
+        assert (await plane.verb("findings", {"node": node, "bucket": "fixed"}))[1]["findings"][0]["stale"] is False
+        assert (await queue.call("reopen", {"id": 2**70}))["status"] == 400
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "asked"),
+    [
+        ("findings", {}, {7, 8}),
+        ("findings", {"node": "record:example-widgets/items/7"}, {7}),
+        ("findings", {"node": "notes/a.md"}, set()),
+        ("findings", {"node": 5}, {7, 8}),
+        ("resolve", {"id": 1}, {7}),
+        ("dismiss", {"id": 2}, {8}),
+        ("reopen", {"id": "1"}, set()),
+        ("reopen", {"id": 2**70}, set()),
+        ("findings-prune", {}, {7, 8}),
+        ("submit", {"node": "record:example-widgets/items/9"}, {9}),
+        ("record", {"id": "none"}, set()),
+    ],
+)
+def test_only_the_records_that_a_verb_is_about_are_read(verb: str, body: dict[str, Any], asked: set[int]) -> None:
+    storage = Storage()
+    context = SimpleNamespace(storage=storage, id=SimpleNamespace(name="q"), clock=SimpleNamespace(now=lambda: 0))
+    queue = JobQueue(context, SimpleNamespace())
+    queue._storage.store(no_steps())
+    for number in (7, 8):
+        storage.sql.exec(
+            "INSERT INTO state_findings (node_id, extension_id, extension_version, origin, type, severity, message,"
+            " confidence, body_hash_at_generation, generated_at)"
+            " VALUES (?, 'e', '1', 'extension', 't', 'info', 'm', 1, 'h', 0)",
+            f"record:example-widgets/items/{number}",
+        )
+    assert {name.number for name in queue._record_paths(verb, body).values()} == asked
+    plan = storage.sql.connection.execute(f"EXPLAIN QUERY PLAN {NEXT_EXPIRY}").fetchall()
+    assert ["ix_state_jobs_expiry" in row[3] for row in plan] == [True]
+    storage.close()
+
+
+def no_steps() -> Steps[None]:
+    yield Statement("SELECT 1")
 
 
 async def put_record(stub: Any, content: bytes) -> None:
