@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from .front_matter import parse, replace_field
+from .front_matter import parse, replace_field, set_in_header
 from .records import MAX_RECORD_BYTES, RecordId, digest_of, packet_reference_holds
 
 PATH_FIELD: Final = "decision_packet_path"
@@ -78,5 +78,5 @@ def _without_reference(report: str, path: str) -> str:
     """Sets the fields that the header has to `none`, if every reader then sees that there is no packet."""
     if not {PATH_FIELD, DIGEST_FIELD} & {key for key, _ in parse(report).fields}:
         return report
-    cleared = replace_field(replace_field(report, DIGEST_FIELD, NONE), PATH_FIELD, NONE)
+    cleared = set_in_header(set_in_header(report, DIGEST_FIELD, NONE), PATH_FIELD, NONE)
     return cleared if packet_reference_holds(cleared, path, None) else report

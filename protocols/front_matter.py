@@ -13,13 +13,14 @@ from enum import Enum
 from functools import cached_property
 from typing import Final
 
-import msgspec
-
+from . import json_body
 from .javascript import WHITE_SPACE, trim
 
 _HEADER: Final = re.compile(r"---(\r?\n)(.*?)\r?\n---(?:\r?\n|\Z)", re.DOTALL)
 _LINE_END: Final = re.compile(r"\r?\n")
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
+_OPENING: Final = re.compile(r"---(\r?\n)")
+# a lone CR or another line terminator of Unicode inside: no fence line
+_FENCE: Final = re.compile("[ ]{0,3}(`{3,}|~{3,})([^\n\r\u2028\u2029]*)")
 _CLOSER: Final = re.compile(rf"[\]}}][,{re.escape(WHITE_SPACE)}]*")
 
 
@@ -218,21 +219,19 @@ def string_list(value: str | None) -> list[str]:
 
     Absent, empty and `none` give nothing; empty parts are dropped.
     """
-    text = trim(value or "")
-    if text in ("", "none"):
+    if value is None or value in ("", "none"):
         return []
-    if text.startswith("["):
-        entries = json_list(text)
-        if entries is not None:
-            return [entry for entry in entries if isinstance(entry, str)]
-    return [part for entry in text.split(",") if (part := trim(entry))]
+    entries = json_list(value)
+    if entries is not None:
+        return [entry for entry in entries if isinstance(entry, str)]
+    return [part for entry in value.split(",") if (part := trim(entry))]
 
 
 def json_list(value: str) -> list[object] | None:
     """Returns the JSON array that `value` spells, or None when it is none."""
     try:
-        decoded: object = msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        decoded = json_body.parse(value.encode("utf-8", "replace"))
+    except json_body.NotJson:
         return None
     return decoded if isinstance(decoded, list) else None
 
@@ -240,19 +239,36 @@ def json_list(value: str) -> list[object] | None:
 def replace_field(text: str, key: str, value: str) -> str:
     """Returns `text` with the field set: the first line anywhere that starts with `<key>:` is replaced.
 
-    Without such a line it is inserted behind the opening delimiter, with that delimiter's line end; without a header
-    the text is returned unchanged. The bounds of the header are not looked at: a key that only the body has is
-    replaced there (8.4, "Writer").
+    Without such a line it is inserted behind the opening delimiter, with that delimiter's line end; a text that does
+    not begin with one is returned unchanged. The bounds of the header are not looked at: a key that only the body has
+    is replaced there (8.4, "Writer").
     """
     line = f"{key}: {value}"
     pattern = re.compile(rf"(?:\A|(?<=[\n\r\u2028\u2029])){re.escape(key)}:[^\n\r\u2028\u2029]*")
     found = pattern.search(text)
     if found is not None:
         return text[: found.start()] + line + text[found.end() :]
-    match = _HEADER.match(text)
+    match = _OPENING.match(text)
     if match is None:
         return text
-    return text[: match.start(2)] + line + match[1] + text[match.start(2) :]
+    return text[: match.end()] + line + match[1] + text[match.end() :]
+
+
+def set_in_header(text: str, key: str, value: str) -> str:
+    """Returns `text` with every field line of `key` in the header set, whatever the body says.
+
+    Without one the line is inserted as the header's first. The text must have a header.
+    """
+    match = _HEADER.match(text)
+    if match is None:
+        raise ValueError("the text has no header")
+    line = f"{key}: {value}"
+    pieces = re.split(r"(\r?\n)", match[2])
+    named = [index for index in range(0, len(pieces), 2) if (field_of(pieces[index]) or ("",))[0] == key]
+    for index in named:
+        pieces[index] = line
+    inserted = "" if named else line + match[1]
+    return text[: match.start(2)] + inserted + "".join(pieces) + text[match.end(2) :]
 
 
 def header_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -41,6 +41,27 @@ def test_an_ambiguous_report_gets_no_packet_and_loses_a_stale_one(report: str, r
     assert plan.packet_path == PACKET_PATH
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [f"decision_packet_sha256: {'0' * 64}"] * 2 + [f"decision_packet_path: {PACKET_PATH}"],
+        [f"decision_packet_sha256: {'0' * 64}"] + [f"decision_packet_path: {PACKET_PATH}"] * 3,
+        ["decision_packet_sha256: none", f"decision_packet_sha256: {'0' * 64}"],
+        [f"decision_packet_path: {PACKET_PATH}", "label: a", "label: a"],
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_ambiguous_report_that_names_a_stale_packet_can_be_stored_without_it(fields: list[str], end: str) -> None:
+    body = ["", "decision_packet_path: quoted", ""]
+    report = end.join(["---", "number: 7", *fields, "---", *body])
+    plan = plan_packet(REPORT, report, b"{}")
+
+    assert (plan.refusal, plan.packet) == (PacketRefusal.AMBIGUOUS, None)
+    assert packet_reference_holds(plan.report, PACKET_PATH, None)
+    assert plan.report.endswith(end.join(["---", *body]))
+    assert "0" * 64 not in plan.report
+
+
 def test_keys_that_only_the_body_has_do_not_matter() -> None:
     report = "---\nnumber: 7\n---\nlabel: x\n---\nother: y\n"
 

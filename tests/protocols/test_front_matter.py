@@ -130,6 +130,53 @@ def test_writing_twice_is_writing_once(text: str, key: str) -> None:
     assert reader.replace_field(once, key, "v") == once
 
 
+@pytest.mark.parametrize("inside", ["\r", "\u2028", "\u2029"])
+def test_a_line_with_another_line_terminator_inside_is_no_fence(inside: str) -> None:
+    text = f"---\nstate: open\n---\n\n```{inside}x\n---\nstate: closed\n---\n"
+
+    assert reader.parse(text).raw("state") is reader.AMBIGUOUS
+
+
+@pytest.mark.parametrize(
+    ("value", "strings"),
+    [
+        (None, []),
+        (" none ", ["none"]),
+        ('["a"]\n', ["a"]),
+        (' ["a", ["b"], 1, null, "c"]', ["a", "c"]),
+        ("[1e400]", []),
+        ('["\\ud800"]', ["\ufffd"]),
+        ('\ufeff["a"]', ['["a"]']),
+        ("[NaN]", ["[NaN]"]),
+        ('"a,b"', ['"a', 'b"']),
+        ("true", ["true"]),
+        ("a\u00a0,\u00a0b", ["a", "b"]),
+    ],
+)
+def test_a_list_is_a_json_array_or_parts(value: str | None, strings: list[str]) -> None:
+    assert reader.string_list(value) == strings
+
+
+def test_a_new_field_follows_the_opening_delimiter_closed_or_not() -> None:
+    assert reader.replace_field("---\nlabel: a\n", "state", "open") == "---\nstate: open\nlabel: a\n"
+    assert reader.replace_field("---\r\n", "state", "open") == "---\r\nstate: open\r\n"
+    for text in ("--- \n---\n", "---", "\n---\n", "text"):
+        assert reader.replace_field(text, "state", "open") == text
+
+
+def test_an_empty_value_is_replaced_without_the_line_behind_it() -> None:
+    assert reader.replace_field("---\nstate:\n---\n", "state", "open") == "---\nstate: open\n---\n"
+
+
+def test_a_field_is_set_in_the_header_alone() -> None:
+    text = "---\r\na: 1\r\nb: 2\r\na: 3\r\n---\r\na: 4\r\n"
+    changed = "---\r\na: x\r\nb: 2\r\na: x\r\n---\r\na: 4\r\n"
+    assert reader.set_in_header(text, "a", "x") == changed
+    assert reader.set_in_header("---\n\n---\nc: 1", "c", "x") == "---\nc: x\n\n---\nc: 1"
+    with pytest.raises(ValueError, match="no header"):
+        reader.set_in_header("a: 1", "a", "x")
+
+
 def test_a_long_line_of_spaces_costs_no_time() -> None:
     text = "---\nstate: a" + " " * 200_000 + "b\n---\n" + ("]" + " " * 200_000 + "x\n")
 
