@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar
@@ -16,6 +17,10 @@ from typing import Any, NoReturn, TypeVar
 T = TypeVar("T")
 
 logger = logging.getLogger("moorage.workers")
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def _no_gate() -> None:
@@ -31,7 +36,8 @@ class WorkerContext:
 
     `env` holds the bindings, `name` is for messages. The host may replace the three hooks: `wait_until` keeps an
     awaitable alive after the answer; `before_outgoing` is awaited before anything leaves (the output gate of the
-    object that runs, if one does); `outside` runs a coroutine as the platform's own work, not as the object's.
+    object that runs, if one does); `outside` runs a coroutine as the platform's own work, not as the object's. `now`
+    is the clock in milliseconds, by which what is kept for the Worker expires.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class WorkerContext:
         wait_until: Callable[[Awaitable[Any]], None] | None = None,
         before_outgoing: Callable[[], Awaitable[None]] = _no_gate,
         outside: Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]] = _here,
+        now: Callable[[], int] = _wall_clock,
     ) -> None:
         self.env = env
         self.name = name
@@ -49,6 +56,7 @@ class WorkerContext:
         self.wait_until = wait_until or self.background.add
         self.before_outgoing = before_outgoing
         self.outside = outside
+        self.now = now
 
 
 class WorkerStopped(RuntimeError):

@@ -34,6 +34,7 @@ from .binary import (
     Uint16Array,
     Uint32Array,
 )
+from .caches import Cache, CacheStorage
 from .dates import Date
 from .errors import DOMException, Error, JsException, NetworkError
 from .errors import JsRangeError as RangeError
@@ -43,14 +44,16 @@ from .json_text import JSON
 from .objects import Array, Map, Number, Object, RegExp, Set, to_number
 from .promises import AggregateError, Promise
 from .streams import FixedLengthStream, ReadableStream, TransformStream, WritableStream
-from .text import Console, Crypto, TextDecoder, TextEncoder, atob, btoa
+from .text import Console, TextDecoder, TextEncoder, atob, btoa
 from .timing import Performance, clearInterval, clearTimeout, queueMicrotask, setInterval, setTimeout
+from .webcrypto import Crypto, CryptoKey, SubtleCrypto
 
 _serializers["json"] = JSON.stringify
 
 undefined = None
 NaN = float("nan")
 Infinity = float("inf")
+caches = CacheStorage()
 console = Console()
 crypto = Crypto()
 performance = Performance()
@@ -184,7 +187,6 @@ web_sockets: dict[str, Any] = {}
 
 _NOT_OFFERED = {
     "HTMLRewriter": "rewriting of HTML",
-    "caches": "the Cache API",
     "eval": "JavaScript",
     "Function": "JavaScript",
     "WebAssembly": "WebAssembly",
@@ -237,6 +239,9 @@ __all__ = [
     "BigInt64Array",
     "BigUint64Array",
     "Blob",
+    "Cache",
+    "CacheStorage",
+    "CryptoKey",
     "DOMException",
     "DataView",
     "Date",
@@ -261,6 +266,7 @@ __all__ = [
     "Request",
     "Response",
     "Set",
+    "SubtleCrypto",
     "SyntaxError",
     "TextDecoder",
     "TextEncoder",
@@ -274,6 +280,7 @@ __all__ = [
     "WritableStream",
     "atob",
     "btoa",
+    "caches",
     "clearInterval",
     "clearTimeout",
     "console",

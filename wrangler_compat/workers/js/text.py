@@ -1,20 +1,17 @@
-"""Text and bytes: `TextEncoder`, `TextDecoder`, `atob`, `btoa`; `console`; `crypto`."""
+"""Text and bytes: `TextEncoder`, `TextDecoder`, `atob`, `btoa`; `console`."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import codecs
-import hashlib
 import re
-import secrets
 import sys
-import uuid
 from typing import Any
 
 from moorage.durable_objects.runtime.web import js_string
 
-from .binary import ArrayBuffer, Uint8Array, buffer_bytes
+from .binary import Uint8Array, buffer_bytes
 from .errors import DOMException, JsRangeError, JsTypeError
 from .json_text import JSON
 
@@ -118,31 +115,3 @@ def _shown(value: Any) -> str:
         except (JsTypeError, ValueError, RecursionError):
             return repr(value)
     return str(value) if isinstance(value, Exception) else js_string(value)
-
-
-class SubtleCrypto:
-    """`await digest(algorithm, data)`. Keys are left to Python's own libraries."""
-
-    async def digest(self, algorithm: Any, data: Any) -> ArrayBuffer:
-        name = algorithm.get("name") if isinstance(algorithm, dict) else algorithm
-        kind = {"SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512", "MD5": "md5"}.get(
-            js_string(name).upper()
-        )
-        if kind is None:
-            raise DOMException(f"Unrecognized or unimplemented digest algorithm {name!r}.", "NotSupportedError")
-        return ArrayBuffer(hashlib.new(kind, buffer_bytes(data)).digest())
-
-
-class Crypto:
-    subtle = SubtleCrypto()
-
-    def getRandomValues(self, array: Any) -> Any:
-        """Fills a `Uint8Array` (or another writable buffer) and returns it."""
-        view = memoryview(array) if isinstance(array, bytearray | memoryview) else array.to_memoryview().cast("B")
-        if len(view) > 65_536:
-            raise DOMException("getRandomValues() takes at most 65536 bytes.", "QuotaExceededError")
-        view[:] = secrets.token_bytes(len(view))
-        return array
-
-    def randomUUID(self) -> str:
-        return str(uuid.uuid4())
