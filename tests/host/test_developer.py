@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -199,8 +200,24 @@ def test_a_state_folder_that_cannot_be_used_is_not_waited_for(worker: Path, mode
         command_line(mode, str(worker), "--port", "0"), check=False, capture_output=True, text=True, timeout=60
     )
     assert ended.returncode == 1
-    assert ".moorage" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    told = ended.stderr.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith("Error: the state folder cannot be used; choose another with --state: ")
+    assert told[0].endswith((".moorage: File exists", "state: Not a directory"))
+
+
+def test_a_port_that_is_taken(worker: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for mode in ("serve", "dev"):
+            ended = subprocess.run(
+                command_line(mode, str(worker), "--port", str(port)),
+                check=False, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            assert ended.returncode == 1
+            assert ended.stderr == f"Error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_dev_listens_where_its_configuration_says(worker: Path) -> None:

@@ -307,6 +307,16 @@ async def test_a_second_process_is_refused_the_state_folder(serve: Make, tmp_pat
         await serve()
 
 
+async def test_two_workers_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Each would have its own instance of an object, on the same file."""
+    lay(tmp_path)
+    settings = HostSettings(state=tmp_path / "state")
+    host = Host([tmp_path, tmp_path], settings, environ={})
+    with pytest.raises(BindingError, match="two Workers of this process are called sample"):
+        await host.start()
+    await host.close()
+
+
 @pytest.mark.parametrize(
     ("entry", "wrangler", "error", "says"),
     [

@@ -1,6 +1,7 @@
 """The table of settings, the class and the documentation say the same."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -77,3 +78,16 @@ def test_a_port_of_the_configuration_that_cannot_be(tmp_path: Path) -> None:
     context = dev.make_context("dev", [str(tmp_path)])
     with pytest.raises(click.ClickException, match=r"dev\.port is 99999, but must be from 0 to 65535"):
         _settings(context.params, "dev", tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("idle_seconds", -1.0), ("idle_seconds", float("inf")), ("drain_seconds", float("nan")), ("sync_threads", 0),
+        ("max_head", 0), ("admin_port", -2), ("max_body", -1),
+    ],
+)  # fmt: skip
+def test_numbers_have_a_range(name: str, value: float) -> None:
+    settings: dict[str, Any] = {name: value}
+    with pytest.raises(ValueError, match=rf"^{name} is .* but must be a number of .*, -?\d or more$"):
+        HostSettings(**settings)

@@ -57,7 +57,7 @@ def _plain_options() -> list[Any]:
         if isinstance(row.default, bool):
             made.append(click.option(f"--{name}/--no-{name}", default=None, help=row.help))
         elif isinstance(row.default, int | float):
-            kind = click.IntRange(0) if isinstance(row.default, int) else click.FloatRange(0)
+            kind = click.IntRange(int(row.least)) if isinstance(row.default, int) else click.FloatRange(row.least)
             made.append(click.option(f"--{name}", type=kind, default=None, help=row.help))
         else:
             made.append(click.option(f"--{name}", default=None, help=row.help))
@@ -102,7 +102,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--init-secrets", is_flag=True, help="write missing secrets of the state plane into .dev.vars, once"
         ),
         click.option("--test-hooks", is_flag=True, help=_HELP["test_hooks"]),
-        click.option("--idle-seconds", type=float, default=None, help=_HELP["idle_seconds"]),
+        click.option("--idle-seconds", type=click.FloatRange(0), default=None, help=_HELP["idle_seconds"]),
         click.option("--max-objects", type=click.IntRange(0), default=None, help=_HELP["max_objects"]),
         click.option("--access-log/--no-access-log", default=None, help=_HELP["access_log"]),
         click.option("--no-durable", is_flag=True, help=_HELP["durable"]),
@@ -236,6 +236,8 @@ def _run(mode: str, *, require_secrets: bool, **options: Any) -> None:
         raise click.ClickException(str(error)) from None
     except Exception as error:
         text = faults.told(error)
+        if isinstance(error, OSError) and Path(str(error.filename)).is_relative_to(settings.state):
+            text = f"the state folder cannot be used; choose another with --state: {text}"
         raise click.ClickException(f"the Worker cannot be started:\n{text}" if "\n" in text else text) from None
 
 

@@ -15,10 +15,13 @@ _ASYNCIO = str(Path(asyncio.__file__).parent)
 def told(error: BaseException) -> str:
     """The text of an error of ours or of the machine's (a port, the state folder), else the Worker's own lines."""
     frames = traceback.extract_tb(error.__traceback__)
-    of_worker = any(frame.filename == loader.__file__ and frame.name == "_import" for frame in frames)
+    if not any(frame.filename == loader.__file__ and frame.name == "_import" for frame in frames):
+        if isinstance(error, OSError) and error.strerror:
+            return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        if isinstance(error, sqlite3.Error) and str(error):
+            return str(error)
     ours = type(error).__module__.startswith("moorage.")
-    machine = isinstance(error, OSError | sqlite3.Error) and not of_worker
-    return str(error) if (ours or machine) and str(error) else own_traceback(error)
+    return str(error) if ours and str(error) else own_traceback(error)
 
 
 def own_traceback(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """What an operator may set about a host, in one table; the command line and the documentation are made from it."""
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -9,12 +10,13 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row: the name in `HostSettings`, its default, its unit, and what it does."""
+    """One row: the name in `HostSettings`, its default, its unit, what it does; `least` is for numbers."""
 
     name: str
     default: Any
     unit: str
     help: str
+    least: float = 0
 
 
 SETTINGS: Final = (
@@ -22,15 +24,15 @@ SETTINGS: Final = (
     Setting("host", "127.0.0.1", "address", "address the Worker is served on"),
     Setting("port", 8787, "port", "port the Worker is served on; 0 takes a free one"),
     Setting("admin_host", "127.0.0.1", "address", "address of /metrics and /ready"),
-    Setting("admin_port", -1, "port", "port of /metrics, /ready and /live; -1 serves none, 0 takes a free one"),
+    Setting("admin_port", -1, "port", "port of /metrics, /ready and /live; -1 serves none, 0 takes a free one", -1),
     Setting("r2", "file", "backend", "where buckets are kept: file, memory, moto or s3"),
     Setting("idle_seconds", 10.0, "seconds", "idle time after which an object is evicted from memory"),
     Setting("max_objects", 0, "objects", "objects open at once; 0: what the descriptor limit allows, at most 1,000"),
-    Setting("sync_threads", 2, "threads", "threads that make commits durable"),
+    Setting("sync_threads", 2, "threads", "threads that make commits durable", 1),
     Setting("max_body", 100 * 1024 * 1024, "bytes", "largest request body; more ends the request with 413"),
-    Setting("max_head", 64 * 1024, "bytes", "largest request line with header fields; more is answered with 431"),
+    Setting("max_head", 64 * 1024, "bytes", "largest request line with header fields; more is answered with 431", 1),
     Setting("head_seconds", 30.0, "seconds", "how long a request's head may take, and a new connection stay silent"),
-    Setting("socket_message", 32 * 1024 * 1024, "bytes", "largest WebSocket message; more closes with 1009"),
+    Setting("socket_message", 32 * 1024 * 1024, "bytes", "largest WebSocket message; more closes with 1009", 1),
     Setting("socket_buffer", 16 * 1024 * 1024, "bytes", "what may wait for a slow WebSocket client; more cuts it"),
     Setting("socket_ping_seconds", 20.0, "seconds", "time between WebSocket pings, and to answer one; 0 sends none"),
     Setting("socket_deflate", False, "switch", "compress WebSocket messages; costs some 50 KB a connection"),
@@ -43,7 +45,7 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """The settings of one host; defaults are those of `SETTINGS`."""
+    """The settings of one host; defaults are those of `SETTINGS`. Raises ValueError for a number out of its range."""
 
     state: Path = Path(".moorage/state")
     host: str = "127.0.0.1"
@@ -67,6 +69,10 @@ class HostSettings:
     test_hooks: bool = False
 
     def __post_init__(self) -> None:
+        for row in SETTINGS:
+            value = getattr(self, row.name)
+            if isinstance(row.default, int | float) and not (math.isfinite(value) and value >= row.least):
+                raise ValueError(f"{row.name} is {value}, but must be a number of {row.unit}, {row.least:g} or more")
         if self.test_hooks and self.host not in LOOPBACK:
             raise ValueError(f"test hooks reach into storage and the clock: only on loopback, not on {self.host}")
 

@@ -41,9 +41,15 @@ class Wiring:
     """Made with the runtime and its Workers, before the runtime starts.
 
     `start()` lets queues be consumed, and from then on no task of a Worker can end the process.
+
+    Raises BindingError when two Workers have one name: they would write the same files.
     """
 
     def __init__(self, host: "Host", runtime: Runtime) -> None:
+        names = [worker.config.name for worker in host.workers]
+        for name in names:
+            if names.count(name) > 1:
+                raise BindingError(f"two Workers of this process are called {name}: each needs a name of its own")
         self._host = host
         self._runtime = runtime
         self._now = runtime.clock.now
@@ -89,6 +95,7 @@ class Wiring:
     def bindings(self, worker: "Worker") -> Mapping[str, Any]:
         """The bindings of a Worker by name; adds its queue consumers. Raises BindingError."""
         config = worker.config
+        worker.context.now = self._now
         form = Presentation.of(config.compatibility_date, config.compatibility_flags)
         made: dict[str, Any] = {}
         for kv in config.kv_namespaces:
