@@ -60,13 +60,13 @@ def _text_of(value: object) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, int | float):
-        return _number_text(value)
+        return number_text(value)
     if isinstance(value, list):
         return ",".join(_text_of(entry) for entry in value)
     return "[object Object]"
 
 
-def _number_text(value: int | float) -> str:
+def number_text(value: int | float) -> str:
     """`value`, which counts as a double, as `Number.prototype.toString` writes it."""
     if abs(value) <= MAX_SAFE_INTEGER and value == int(value):
         return str(int(value))

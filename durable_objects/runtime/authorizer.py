@@ -146,28 +146,65 @@ FUNCTIONS: Final = frozenset(
     ]
 )
 
-PRAGMAS: Final = frozenset(
-    [
-        "table_list",
-        "table_info",
-        "table_xinfo",
-        "index_list",
-        "index_info",
-        "index_xinfo",
-        "foreign_key_list",
-        "foreign_key_check",
-        "quick_check",
-        "optimize",
-        "data_version",
-        "case_sensitive_like",
-        "foreign_keys",
-        "defer_foreign_keys",
-        "ignore_check_constraints",
-        "legacy_alter_table",
-        "recursive_triggers",
-        "reverse_unordered_selects",
-    ]
-)
+_RESERVED_PREFIX: Final = "_cf_"
+
+
+def reserved(name: str | None) -> bool:
+    """Whether a table, index, trigger or view name belongs to the runtime."""
+    return name is not None and name[:4].lower() == _RESERVED_PREFIX
+
+
+_SWITCHES: Final = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
+
+
+def _anything(argument: str | None) -> bool:
+    return True
+
+
+def _nothing(argument: str | None) -> bool:
+    return argument is None
+
+
+def _number(argument: str | None) -> bool:
+    try:
+        return argument is None or int(argument, 0) is not None
+    except ValueError:
+        return False
+
+
+def _switch(argument: str | None) -> bool:
+    return argument is None or argument.lower() in _SWITCHES
+
+
+def _name(argument: str | None) -> bool:
+    return argument is not None and not reserved(argument)
+
+
+def _name_or_nothing(argument: str | None) -> bool:
+    return not reserved(argument)
+
+
+# What an allowed pragma may be called with (semantics 9.13): names of the runtime's tables are no arguments.
+PRAGMAS: Final = {
+    "table_list": _anything,
+    "table_info": _name,
+    "table_xinfo": _name,
+    "index_list": _name,
+    "index_info": _name,
+    "index_xinfo": _name,
+    "foreign_key_list": _name,
+    "foreign_key_check": _name_or_nothing,
+    "quick_check": _name_or_nothing,
+    "optimize": _number,
+    "data_version": _nothing,
+    "case_sensitive_like": _switch,
+    "foreign_keys": _switch,
+    "defer_foreign_keys": _switch,
+    "ignore_check_constraints": _switch,
+    "legacy_alter_table": _switch,
+    "recursive_triggers": _switch,
+    "reverse_unordered_selects": _switch,
+}
 
 VIRTUAL_TABLES: Final = frozenset({"fts5", "fts5vocab"})
 
@@ -185,8 +222,6 @@ LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 100,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 10,
 }
-
-_RESERVED_PREFIX: Final = "_cf_"
 
 # Actions whose first argument names something that may not be reserved; the second too where it is a table.
 _NAMING: Final = frozenset(
@@ -234,11 +269,6 @@ _NEVER: Final = frozenset(
 )
 
 
-def reserved(name: str | None) -> bool:
-    """Whether a table, index, trigger or view name belongs to the runtime."""
-    return name is not None and name[:4].lower() == _RESERVED_PREFIX
-
-
 def allowed(action: int, first: str | None, second: str | None) -> bool:
     """Whether user SQL may do `action` with the arguments that SQLite's authorizer passes."""
     if action in _ALWAYS:
@@ -248,7 +278,8 @@ def allowed(action: int, first: str | None, second: str | None) -> bool:
     if action == sqlite3.SQLITE_FUNCTION:
         return (second or "").lower() in FUNCTIONS
     if action == sqlite3.SQLITE_PRAGMA:
-        return (first or "").lower() in PRAGMAS
+        may = PRAGMAS.get((first or "").lower())
+        return may is not None and may(second)
     if action == sqlite3.SQLITE_CREATE_VTABLE:
         return not reserved(first) and (second or "").lower() in VIRTUAL_TABLES
     if action == sqlite3.SQLITE_ALTER_TABLE:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .clone import DataCloneError, Undefined, dumps, loads
 from .errors import DurableObjectError
-from .javascript import text_of
+from .javascript import text_of, well_formed
 
 if TYPE_CHECKING:
     from .database import Database
@@ -23,15 +23,7 @@ _CREATE: Final = "CREATE TABLE _cf_KV(key TEXT PRIMARY KEY, value BLOB) WITHOUT 
 
 def key_text(key: Any) -> str:
     """Returns the key as JavaScript would spell it: 5 is "5", None is "null"; a lone surrogate is three U+FFFD."""
-    if type(key) is not str:
-        key = text_of(key)
-    if key.isascii():
-        return str(key)
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        key = "".join("\ufffd\ufffd\ufffd" if "\ud800" <= char <= "\udfff" else char for char in key)
-    return str(key)
+    return well_formed(key if type(key) is str else text_of(key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,18 @@ import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from .authorizer import reserved
 from .clone import Undefined
 from .errors import SqlError
-from .javascript import text_of
-from .statements import Statement, parameter_names, split
+from .javascript import text_of, well_formed
+from .statements import Statement, new_name, parameter_names, split
 
 if TYPE_CHECKING:
     from .instance import Instance
 
 MAX_TEXT_BYTES: Final = 100_000
+NOT_AUTHORIZED: Final = "not authorized: SQLITE_AUTH"
+_TEMPORARY: Final = 1  # SQLite's number for `temp`; `main` is 0
 _NOT_A_DATABASE_NUMBER: Final = 2**53
 
 TRANSACTION_HINT: Final = (
@@ -156,7 +159,7 @@ class SqlStorage:
         cursor: SqlCursor | None = None
         for statement in statements:
             last = statement is statements[-1]
-            cursor = self._run(statement, bindings if last else (), text, last=last)
+            cursor = self._run(statement, bindings if last else (), last=last)
         if cursor is None:
             raise SqlError("SQL code did not contain a statement.")
         return cursor
@@ -166,11 +169,13 @@ class SqlStorage:
         if not self._instance.namespace.sqlite:
             raise SqlError(NO_SQL)
 
-    def _run(self, statement: Statement, bindings: tuple[Any, ...], text: str, *, last: bool) -> "SqlCursor":
+    def _run(self, statement: Statement, bindings: tuple[Any, ...], *, last: bool) -> "SqlCursor":
         if not statement.keyword:
             raise SqlError("SQL code did not contain a statement.")
         if statement.controls_transaction:
             raise SqlError(TRANSACTION_HINT)
+        if statement.keyword == "ALTER" and reserved(new_name(statement.sql)):
+            raise SqlError(NOT_AUTHORIZED)  # SQLite's authorizer is not told the new name
         database = self._instance.database
         database.user_mode = True
         try:
@@ -188,18 +193,22 @@ class SqlStorage:
                 database.user_mode = True
             values = _by_name(statement.sql, [_bind(value) for value in bindings]) if bindings else ()
             before = database.connection.total_changes
+            # What is prepared already is not authorized again: a pragma of the runtime's own must be another text.
+            sql = f"/**/{statement.sql}" if statement.keyword == "PRAGMA" else statement.sql
             try:
-                raw = database.connection.execute(statement.sql, values)
+                raw = database.connection.execute(sql, values)
             except UnicodeEncodeError:
-                valid = [_valid_text(_bind(value)) for value in bindings]
-                raw = database.connection.execute(statement.sql, _by_name(statement.sql, valid))
+                bound = [_bind(value) for value in bindings]
+                valid = [well_formed(value) if isinstance(value, str) else value for value in bound]
+                raw = database.connection.execute(sql, _by_name(sql, valid))
+            rows = _Buffered(raw) if writes and raw.description else raw
+            return SqlCursor(self._instance, rows, raw.description, database.connection.total_changes - before)
         except sqlite3.Error as error:
             if database.lost:
                 database.undone_by = error
-            raise SqlError(describe(error, text)) from None
+            raise SqlError(describe(error, statement.before + statement.sql)) from None
         finally:
             database.user_mode = False
-        return SqlCursor(self._instance, raw, database.connection.total_changes - before)
 
     def _explain(self, statement: Statement) -> tuple[bool, int]:
         known = (True, 0)
@@ -220,19 +229,16 @@ class SqlStorage:
         connection = self._instance.database.connection
         names = parameter_names(sql)
         if names:
-            rows = connection.execute(f"EXPLAIN {sql}", dict.fromkeys(names)).fetchall()
-            return any(row[1] == "Transaction" and row[3] != 0 for row in rows), len(names)
+            return _writes(connection, sql, dict.fromkeys(names)), len(names)
         values: tuple[None, ...] = ()
         while True:
             try:
-                rows = connection.execute(f"EXPLAIN {sql}", values).fetchall()
+                return _writes(connection, sql, values), len(values)
             except sqlite3.ProgrammingError as error:
                 match = re.search(r"uses (\d+)", str(error))
                 if match is None or len(values) == int(match[1]):
                     raise
                 values = (None,) * int(match[1])
-                continue
-            return any(row[1] == "Transaction" and row[3] != 0 for row in rows), len(values)
 
     def _parameters(self, sql: str) -> int:
         connection = self._instance.database.connection
@@ -244,6 +250,22 @@ class SqlStorage:
                 raise
             return int(match[1])
         return 0
+
+
+def _writes(connection: sqlite3.Connection, sql: str, values: Any) -> bool:
+    """Whether a statement writes, by its program. Raises SqlError when it is the database of temporary tables.
+
+    `CREATE TABLE temp.name` is no temporary table to the authorizer.
+    """
+    before, connection.text_factory = connection.text_factory, bytes  # constants in the program may be no UTF-8
+    try:
+        program = connection.execute(f"EXPLAIN {sql}", values).fetchall()
+    finally:
+        connection.text_factory = before
+    databases = {row[2] for row in program if row[1] == b"Transaction" and row[3] != 0}
+    if databases == {_TEMPORARY}:
+        raise SqlError(NOT_AUTHORIZED)
+    return bool(databases)
 
 
 def _bind(value: Any) -> Any:
@@ -275,8 +297,60 @@ def _by_name(sql: str, values: list[Any]) -> list[Any] | dict[str, Any]:
     return dict(zip(names, values, strict=True)) if names else values
 
 
-def _valid_text(value: Any) -> Any:
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else value
+def _lenient(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _fetch(cursor: "sqlite3.Cursor | _Buffered") -> Any:
+    """The next row, None at the end. Text that is no UTF-8 has U+FFFD in it."""
+    try:
+        return next(cursor, None)
+    except sqlite3.OperationalError as error:
+        if not _undecodable(cursor, error):
+            raise
+        return next(cursor, None)  # the module did not move on
+
+
+def _fetch_all(cursor: "sqlite3.Cursor | _Buffered", rows: list[Any]) -> None:
+    """Appends the rows that are left to `rows`; text as in `_fetch`."""
+    try:
+        rows.extend(cursor)
+    except sqlite3.OperationalError as error:
+        if not _undecodable(cursor, error):
+            raise
+        rows.extend(cursor)
+
+
+def _undecodable(cursor: "sqlite3.Cursor | _Buffered", error: sqlite3.OperationalError) -> bool:
+    """Whether a row has text that is no UTF-8; from now on the connection reads such text, too, at some cost."""
+    if isinstance(cursor, _Buffered) or not str(error).startswith("Could not decode to UTF-8"):
+        return False
+    cursor.connection.text_factory = _lenient
+    return True
+
+
+class _Buffered:
+    """The rows of a writing statement (RETURNING), all taken at once: nothing commits while one is open.
+
+    SQLite has made every change when it gives the first row, and keeps the rows by itself until then.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        rows: list[Any] = []
+        _fetch_all(cursor, rows)
+        self._rows = iter(rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rows
+
+    def __next__(self) -> Any:
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Gives up the rows that are left."""
+        self._rows = iter(())
 
 
 class SqlCursor:
@@ -286,16 +360,18 @@ class SqlCursor:
     in it, and `rowsRead` counts rows that came out, not rows that were visited: the standard module shows neither.
     """
 
-    __slots__ = ("__weakref__", "_ahead", "_changes", "_cursor", "_given", "_instance", "_names")
+    __slots__ = ("__weakref__", "_ahead", "_changes", "_cursor", "_failure", "_given", "_instance", "_names")
 
-    def __init__(self, instance: "Instance", cursor: sqlite3.Cursor, changes: int) -> None:
+    def __init__(
+        self, instance: "Instance", cursor: "sqlite3.Cursor | _Buffered", description: Any, changes: int
+    ) -> None:
         self._instance = instance
         self._cursor = cursor
         self._changes = changes
         self._given = 0
-        description = cursor.description
         self._names: tuple[str, ...] = tuple(column[0] for column in description) if description else ()
-        self._ahead: Any = cursor.fetchone() if description else None
+        self._failure: sqlite3.Error | None = None
+        self._ahead: Any = _fetch(cursor) if description else None
         if self._ahead is not None:
             instance.database.cursors.add(self)
 
@@ -317,22 +393,30 @@ class SqlCursor:
     def _take(self) -> Any:
         row = self._ahead
         if row is None:
+            self._fail()
             return None
         try:
-            self._ahead = self._cursor.fetchone()
+            self._ahead = _fetch(self._cursor)
         except sqlite3.Error as error:
-            self._ahead = None
-            raise SqlError(describe(error)) from None
+            # the row before is as good as ever
+            self._ahead, self._failure = None, error
         self._given += 1
         return row
+
+    def _fail(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise SqlError(describe(failure))
 
     def _rest(self) -> list[Any]:
         row = self._ahead
         if row is None:
+            self._fail()
             return []
         self._ahead = None
+        rows = [row]
         try:
-            rows = [row, *self._cursor.fetchall()]
+            _fetch_all(self._cursor, rows)
         except sqlite3.Error as error:
             raise SqlError(describe(error)) from None
         self._given += len(rows)

@@ -18,12 +18,13 @@ _TRANSACTION_WORDS = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement of a text: what is handed to SQLite, its first keyword in upper case, and its offset in the
-    text.
+    text. `before` is what SQLite would skip in front of it: comments and blank space, which count in error offsets.
     """
 
     sql: str
     keyword: str
     offset: int
+    before: str = ""
 
     @property
     def controls_transaction(self) -> bool:
@@ -35,34 +36,56 @@ class Statement:
 def split(text: str) -> tuple[Statement, ...]:
     """Returns the statements of `text` in order.
 
-    A last element with an empty keyword stands for a text, or a tail after a semicolon, that holds only comments;
-    blank space after the last semicolon is no statement. The end of a trigger's body is found by SQLite's own rule.
+    A last element with an empty keyword stands for a text, or a tail after a semicolon, that holds only comments or
+    further semicolons; blank space after the last semicolon is no statement. The end of a trigger's body is found by
+    SQLite's own rule.
     """
     found: list[Statement] = []
-    start, keyword, first_token = 0, "", -1
-    commented = False
+    start, keyword, first_token, began = 0, "", -1, 0
+    no_statement = False
+
+    def before() -> str:
+        # SQLite is handed what follows a statement's semicolon, after spaces and line feeds.
+        skipped = text[began:first_token]
+        return skipped.lstrip(" \n") if found else skipped
+
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or "other"
         if kind in _BLANK:
-            commented = commented or kind != "space"
+            no_statement = no_statement or kind != "space"
             continue
         if first_token < 0:
             if kind == "semi":
                 start = match.end()
+                no_statement = True
                 continue
             first_token = match.start()
             keyword = match.group().upper() if kind == "word" else match.group()
         if kind == "semi" and (
             keyword not in {"CREATE", "EXPLAIN"} or sqlite3.complete_statement(text[start : match.end()])
         ):
-            found.append(Statement(text[first_token : match.end()], keyword, first_token))
-            start, keyword, first_token = match.end(), "", -1
-            commented = False
+            found.append(Statement(text[first_token : match.end()], keyword, first_token, before()))
+            start, keyword, first_token, began = match.end(), "", -1, match.end()
+            no_statement = False
     if first_token >= 0:
-        found.append(Statement(text[first_token:], keyword, first_token))
-    elif not found or commented:
+        found.append(Statement(text[first_token:], keyword, first_token, before()))
+    elif not found or no_statement:
         found.append(Statement("", "", len(text)))
     return tuple(found)
+
+
+def new_name(sql: str) -> str | None:
+    """Returns the name that an `ALTER TABLE … RENAME TO name` gives, unquoted; None for any other statement."""
+    tokens = [match for match in _TOKEN.finditer(sql) if match.lastgroup not in _BLANK]
+    words = [match.group().upper() for match in tokens]
+    for index in range(len(tokens) - 2):
+        if words[index : index + 2] == ["RENAME", "TO"]:
+            name = tokens[index + 2]
+            text = name.group()
+            if name.lastgroup in {"text", "name", "tick"}:
+                return text[1:-1].replace(text[0] * 2, text[0])
+            return text[1:-1] if name.lastgroup == "bracket" else text
+    return None
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,169 @@
+"""What SQL of user code may not reach, and what it gets of odd texts and rows."""
+
+from typing import Any
+
+import pytest
+
+from moorage.durable_objects.runtime import DurableObject, SqlCursor, SqlError
+
+from .conftest import Make
+
+REFUSED = "not authorized: SQLITE_AUTH"
+NO_STATEMENT = "SQL code did not contain a statement."
+
+
+class Sql(DurableObject):
+    cursor: SqlCursor
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        return self.ctx.storage.sql.exec(sql, *values).raw().toArray()
+
+    def refused(self, sql: str) -> str:
+        try:
+            self.ctx.storage.sql.exec(sql).toArray()
+        except SqlError as error:
+            return str(error)
+        return "not refused"
+
+    def after_size(self, sql: str) -> str:
+        assert self.ctx.storage.sql.databaseSize
+        return self.refused(sql)
+
+    def begin(self, sql: str) -> list[Any]:
+        self.cursor = self.ctx.storage.sql.exec(sql)
+        return [self.cursor.next(), self.cursor.rowsWritten]
+
+    def go_on(self) -> list[Any]:
+        return [self.cursor.raw().toArray(), self.cursor.rowsWritten]
+
+    def steps(self, sql: str) -> list[Any]:
+        cursor, seen = self.ctx.storage.sql.exec(sql), []
+        for _ in range(4):
+            try:
+                seen.append(cursor.raw().next().get("value"))
+            except SqlError as error:
+                seen.append(str(error))
+        return seen
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE temp.x(a)",
+        "CREATE VIEW temp.x AS SELECT 1",
+        "CREATE TRIGGER temp.x AFTER INSERT ON main.t BEGIN SELECT 1; END",
+        "ALTER TABLE t RENAME TO _cf_METADATA",
+        'ALTER TABLE main.t RENAME TO "_CF_x"',
+        "ALTER TABLE t /* */ RENAME\nTO [_cf_x]",
+        "ALTER TABLE t RENAME TO `_cf_x`",
+        "ALTER TABLE t RENAME TO '_cf_x'",
+        "PRAGMA table_info(_cf_KV)",
+        "PRAGMA index_list('_cf_KV')",
+        'PRAGMA quick_check("_cf_KV")',
+        "PRAGMA foreign_key_check(_CF_kv)",
+        "SELECT * FROM pragma_table_info('_cf_KV')",
+        "PRAGMA table_info",
+        "PRAGMA data_version=1",
+        "PRAGMA foreign_keys=2",
+        "PRAGMA optimize(t)",
+    ],
+)
+async def test_refused(in_memory: Make, sql: str) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    stub = runtime.namespaces["w-Sql"].getByName("a")
+    await stub.run("CREATE TABLE t(a)")
+    assert await stub.refused(sql) == REFUSED
+
+
+@pytest.mark.parametrize("sql", ["PRAGMA page_count", "PRAGMA freelist_count"])
+async def test_a_pragma_that_the_runtime_used_before_is_refused_all_the_same(in_memory: Make, sql: str) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    assert await runtime.namespaces["w-Sql"].getByName("a").after_size(sql) == REFUSED
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t RENAME TO u",
+        "ALTER TABLE t RENAME COLUMN a TO _cf_a",
+        "ALTER TABLE t RENAME a TO _cf_a",
+        "PRAGMA foreign_keys='on'",
+        "PRAGMA foreign_keys = OFF",
+        "PRAGMA optimize=0x10002",
+        "PRAGMA quick_check(5)",
+        "PRAGMA foreign_key_check",
+    ],
+)
+async def test_allowed(in_memory: Make, sql: str) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    stub = runtime.namespaces["w-Sql"].getByName("a")
+    await stub.run("CREATE TABLE t(a)")
+    assert await stub.refused(sql) == "not refused"
+
+
+@pytest.mark.parametrize("sql", [";", "SELECT 1;;", "SELECT 1; ;", "SELECT 1; -- x", "/* x */"])
+async def test_a_text_that_ends_without_a_statement(in_memory: Make, sql: str) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    assert await runtime.namespaces["w-Sql"].getByName("a").refused(sql) == NO_STATEMENT
+
+
+@pytest.mark.parametrize("sql", ["; SELECT 2", "SELECT 1;; SELECT 2", "SELECT 2;\n ", "SELECT 2;\t"])
+async def test_a_text_that_ends_with_a_statement(in_memory: Make, sql: str) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    assert await runtime.namespaces["w-Sql"].getByName("a").run(sql) == [[2]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "offset"), [("  SELEC", 2), ("SELECT 1; SELEC", 0), ("SELECT 1;\n SELEC", 0), ("SELECT 1; /**/ SELEC", 5)]
+)
+async def test_an_offset_counts_from_where_sqlite_goes_on(in_memory: Make, sql: str, offset: int) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    found = await runtime.namespaces["w-Sql"].getByName("a").refused(sql)
+    assert found == f'near "SELEC": syntax error at offset {offset}: SQLITE_ERROR'
+
+
+async def test_an_unread_returning_holds_no_commit_up(in_memory: Make) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    stub = runtime.namespaces["w-Sql"].getByName("a")
+    await stub.run("CREATE TABLE t(a)")
+    assert await stub.begin("INSERT INTO t VALUES (1), (2), (3) RETURNING a") == [
+        {"done": False, "value": {"a": 1}},
+        3,
+    ]
+    assert await stub.go_on() == [[[2], [3]], 3]
+    assert await stub.run("SELECT count(*) FROM t") == [[3]]
+
+
+async def test_rows_before_an_error_are_given(in_memory: Make) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    stub = runtime.namespaces["w-Sql"].getByName("a")
+    text = "SELECT abs(column1) FROM (VALUES (1), (2), (-9223372036854775807 - 1))"
+    assert await stub.steps(text) == [[1], "integer overflow: SQLITE_ERROR", None, None]
+    text = "SELECT abs(column1) FROM (VALUES (1), (2), (3), (-9223372036854775807 - 1))"
+    assert await stub.steps(text) == [[1], [2], "integer overflow: SQLITE_ERROR", None]
+
+
+async def test_text_that_is_no_utf8_is_read(in_memory: Make) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    stub = runtime.namespaces["w-Sql"].getByName("a")
+    assert await stub.run("SELECT CAST(x'ff' AS TEXT), char(55296), 'é'") == [["\ufffd", "\ufffd\ufffd\ufffd", "é"]]
+    await stub.run("CREATE TABLE t(a)")
+    await stub.run("INSERT INTO t VALUES ('a'), (CAST(x'62ff' AS TEXT)), ('c')")
+    assert await stub.run("SELECT a FROM t") == [["a"], ["b\ufffd"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-7, None),
+        ([1e-7, 1e21, 0.1, -0.0], "1e-7,1e+21,0.1,0"),
+        ({"a": 1}, "[object Object]"),
+        ({1}, "[object Set]"),
+        ("\ud800", "\ufffd\ufffd\ufffd"),
+        ("\ud83d\ude00", "😀"),
+    ],
+)
+async def test_values_as_text(in_memory: Make, value: Any, text: str | None) -> None:
+    runtime = await in_memory({"Sql": Sql})
+    found = await runtime.namespaces["w-Sql"].getByName("a").run("SELECT ?", value)
+    assert found == [[value if text is None else text]]
