@@ -36,9 +36,12 @@ def inside(root: Path, path: str) -> Path:
 
 def digest(path: Path) -> tuple[str, int]:
     """SHA-256 in hex and size in bytes of a regular file. SessionFailure for anything else; OSError."""
-    with open(path, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SessionFailure(f"{path} is no regular file")
+    # a pipe without a writer would otherwise be waited for
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SessionFailure(f"{path} is no regular file")
+    with open(descriptor, "rb") as file:
         hasher, size = hashlib.sha256(), 0
         while chunk := file.read(CHUNK_BYTES):
             hasher.update(chunk)

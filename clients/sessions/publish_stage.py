@@ -12,7 +12,7 @@ from moorage.protocols.sessions import cleanup as cleanup_rules
 from moorage.protocols.sessions import commits as rules
 from moorage.protocols.sessions.commits import Place
 from moorage.protocols.sessions.documents import builtins
-from moorage.protocols.sessions.lifecycle import Result
+from moorage.protocols.sessions.lifecycle import Result, bounded
 
 from .cleaning import clean
 from .objects import Objects
@@ -24,6 +24,8 @@ from .store import LocalStore
 T = TypeVar("T")
 Open = Callable[[], Awaitable[Objects]]
 Root = Literal["workdir", "spool"]
+MAX_LEFT = 16
+"""Targets that stay incomplete and are named in the record of the stage; the obligation has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class PublishStage:
             "unchanged": published.unchanged,
         }
         if left:
-            metadata["cleanup_incomplete"] = left
+            # bounded: what is committed must not fail for the length of its metadata
+            metadata["cleanup_incomplete"] = [bounded(line, 200) for line in left[:MAX_LEFT]]
+            metadata["cleanup_incomplete_count"] = len(left)
             for line in left:
                 context.say(f"not cleaned up: {line}")
         return Result(metadata=metadata)

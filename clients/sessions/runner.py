@@ -108,14 +108,17 @@ class Runner:
         stored = self._begin_with(names, bounded=True)
         with _refusals():
             clone = rules.started(stored, self.projection, self.pipeline, self._now())
-            found = []
-            for name in names:
-                stage = self.stages[name]
+        found = []
+        for name in names:
+            stage = self.stages[name]
+            try:
                 evidence = stage.evidence() if stage.evidence is not None else None
                 decision, clone = self._consider(clone, stage, name in force, evidence)
-                found.append(Planned(name, decision))
-                if decision.action is Action.RUN:
-                    clone = self._foreseen(clone, name, decision)
+            except (SessionError, OSError) as error:
+                raise Refused(f"stage {name}: {describe(error)}") from error
+            found.append(Planned(name, decision))
+            if decision.action is Action.RUN:
+                clone = self._foreseen(clone, name, decision)
         return found
 
     def _foreseen(self, manifest: SessionManifest, name: str, decision: Decision) -> SessionManifest:
@@ -152,7 +155,10 @@ class Runner:
                 self._live = rules.started(stored, self.projection, self.pipeline, self._now())
             self._save(self._live)
             run_folder = self.folder / RUNS / self.projection.run_id
-            (run_folder / "logs").mkdir(parents=True, exist_ok=True)
+            try:
+                (run_folder / "logs").mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SessionFailure(f"the folder of the run cannot be made: {error}") from error
             for number, name in enumerate(names, 1):
                 self._stage(name, f"[{number}/{len(names)}] {name}", name in force, run_folder)
         return self.reports
@@ -179,7 +185,10 @@ class Runner:
             returned = stage.run(self._context(name, run_folder))
             self._finish(name, returned, evidence, decision)
         except KeyboardInterrupt as error:
-            raise self._interrupted(name, error) from None
+            interrupted = self._interrupted(name, error)
+            if interrupted.stage is not None and interrupted.saving is None:
+                self._report(Report(name, "interrupted", seconds=self._monotonic() - began), title)
+            raise interrupted from None
         except Exception as error:
             self._report(Report(name, "failed", describe(error), self._monotonic() - began), title)
             raise self._failed(name, error) from error
@@ -292,7 +301,6 @@ class Runner:
                 self._save(rules.interrupt(self._running(name), self.pipeline, name, reason, self._now()))
         except Exception as saving:
             return Interrupted(name, saving)
-        self._report(Report(name, "interrupted"), name)
         return Interrupted(name)
 
 

@@ -22,8 +22,11 @@ from moorage.protocols.sessions.strict_json import canonical
 from ..errors import ConfigurationError
 from .commands import Declared
 from .stages import Prepared
+from .store import MANIFEST_NAME, PUBLISH_LOCK_NAME
 
 CONFIG_NAME = "moorage.session.toml"
+LEDGER_FILES = frozenset({CONFIG_NAME, MANIFEST_NAME, f"{MANIFEST_NAME}.lock", PUBLISH_LOCK_NAME})
+"""Files of a session's folder that no clean-up may name: its configuration, its ledger, and their locks."""
 
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -246,6 +249,8 @@ def _check(settings: Settings, pipeline: Pipeline) -> None:
                 raise ConfigurationError(f"{where}.cleanup: {target!r} is not workdir/<path> or spool/<path>")
             if root == "spool" and settings.spool is None:
                 raise ConfigurationError(f"{where}.cleanup: {target!r} needs `spool`, the folder")
+            if root == "workdir" and path in LEDGER_FILES:
+                raise ConfigurationError(f"{where}.cleanup: {target!r} belongs to the session itself and stays")
     for name, entry in settings.inputs.items():
         fault = path_fault(entry.path)
         if fault is not None:

@@ -11,7 +11,7 @@ from moorage.protocols.sessions import NARRATIO, Pipeline, SessionError, Session
 from moorage.protocols.sessions.documents import check
 
 from ..sweep.replacing import replace as replace_file
-from .errors import Busy, SaveFailed
+from .errors import Busy, SaveFailed, SessionFailure
 from .files import MANIFEST_NAME
 
 PUBLISH_LOCK_NAME = "publish.lock"
@@ -102,13 +102,16 @@ def invocation_lock(manifest: Path) -> Path:
 def exclusive(path: Path, busy: str) -> Iterator[None]:
     """Holds the exclusive lock on a lock file, which stays behind with the holder's process id in it.
 
-    The lock goes when the process does, however it ends.
+    The lock goes when the process does, however it ends. Raises Busy; SessionFailure when there can be no such file.
     """
     import fcntl
     import os
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise SessionFailure(f"the lock file {path} cannot be made: {error.strerror or error}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

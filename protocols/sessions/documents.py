@@ -323,6 +323,6 @@ def _check_cleanup(cleanup: Cleanup) -> None:
     for index, target in enumerate(cleanup.targets):
         at = f"{where}.targets[{index}]"
         _path(f"{at}.path", target.path)
-        evidenced = target.evidence is not UNSET and target.completed_at is not UNSET
-        if target.completed != evidenced or (not target.completed and target.evidence is not UNSET):
+        given = (target.evidence is not UNSET, target.completed_at is not UNSET)
+        if given != (target.completed, target.completed):
             raise UnsupportedState(at, "a completed target carries evidence and its time, another one neither")

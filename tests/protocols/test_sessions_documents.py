@@ -84,6 +84,16 @@ def record(**changes: Any) -> dict[str, Any]:
     return {name: entry for name, entry in {**CURRENT, **changes}.items() if entry is not ...}
 
 
+def obligation(**target: Any) -> dict[str, Any]:
+    """A clean-up obligation with one target."""
+    commit = {"key": "p/runs/r/commit.json", "sha256": SHA, "size": 1, "generation": "g"}
+    return {
+        "run_id": "r",
+        "commit": commit,
+        "targets": [{"root": "spool", "path": "x", "completed": False, **target}],
+    }
+
+
 ANALYZE = "stages/analyze/analyze_artifacts/a"
 WITHOUT = {"output": ..., "output_size": ...}
 
@@ -126,6 +136,13 @@ WITHOUT = {"output": ..., "output_size": ...}
         ("inputs", [{"id": "party", "source": "x", "sha256": SHA + "\n"}], "a member"),
         ("updated_at", "yesterday", "a member"),
         ("s3_session_prefix", "/a", "s3_session_prefix"),
+        ("post_publish_cleanup", obligation(completed=True), "post_publish_cleanup.targets[0]"),
+        ("post_publish_cleanup", obligation(completed=True, evidence="deleted"), "post_publish_cleanup.targets[0]"),
+        ("post_publish_cleanup", obligation(completed=True, completed_at=NOW), "post_publish_cleanup.targets[0]"),
+        ("post_publish_cleanup", obligation(completed_at=NOW), "post_publish_cleanup.targets[0]"),
+        ("post_publish_cleanup", obligation(evidence="absent"), "post_publish_cleanup.targets[0]"),
+        ("post_publish_cleanup", obligation(evidence="absent", completed_at=NOW), "post_publish_cleanup.targets[0]"),
+        ("post_publish_cleanup", obligation(path="../x"), "post_publish_cleanup.targets[0].path"),
     ],
 )  # fmt: skip
 def test_unsupported_state_is_refused_with_guidance(path: str, entry: Any, where: str) -> None:

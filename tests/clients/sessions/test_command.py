@@ -32,6 +32,9 @@ def test_status_and_verify(done: SessionFolder) -> None:
         ('kind = "file"', 'kind = "ftp"', "remote.kind"),
         ('cleanup = ["spool/talk.wav"]', 'cleanup = ["/etc"]', "cleanup"),
         ('cleanup = ["spool/talk.wav"]', 'cleanup = ["spool/../x"]', "cleanup"),
+        ('cleanup = ["spool/talk.wav"]', 'cleanup = ["workdir/session-manifest.json"]', "cleanup"),
+        ('cleanup = ["spool/talk.wav"]', 'cleanup = ["workdir/moorage.session.toml"]', "cleanup"),
+        ('cleanup = ["spool/talk.wav"]', 'cleanup = ["workdir/publish.lock"]', "cleanup"),
         ("derived_from_party = true", 'derived_from_party = true\nsource = "x"', "exclude"),
         ("[inputs.players]", "[inputs.others]", "inputs.others"),
         ('command = "echo notify >> calls"', 'command = "x"\nskip = "y"', "exclude each other"),
@@ -135,3 +138,38 @@ def test_wrong_stages_of_ones_own(tmp_path: Path, old: str, new: str, wrong: str
     assert result.exit_code == 1
     assert wrong in result.output
     assert session.tree() == before
+
+
+def test_an_input_that_cannot_be_read_is_not_taken_for_the_manifest(tmp_path: Path) -> None:
+    session = SessionFolder(tmp_path, CONFIG.replace('"party.json"', '"talk.wav/party.json"'))
+    result = session.command("plan")
+    assert result.exit_code == 1
+    assert "stage prepare" in result.output
+    assert "session manifest cannot be read" not in result.output
+
+
+@pytest.mark.parametrize(("name", "folder"), [("runs", False), ("session-manifest.json.lock", True)])
+def test_what_stands_in_the_way_is_named_without_a_trace(tmp_path: Path, name: str, folder: bool) -> None:
+    session = SessionFolder(tmp_path)
+    if folder:
+        (session.folder / name).mkdir()
+    else:
+        session.write(name, "")
+    result = session.command("run")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert name in result.output
+    assert session.calls == []
+
+
+@pytest.mark.parametrize("left", ["mkfifo t.txt", "mkdir t.txt"])
+def test_an_output_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, left: str) -> None:
+    session = SessionFolder(tmp_path)
+    path = session.folder / "moorage.session.toml"
+    text = path.read_text()
+    command = next(line for line in text.splitlines() if "echo transcribe" in line)
+    path.write_text(text.replace(command, f'command = "{left}"'))
+    result = session.command("run", "--to", "transcribe")
+    assert result.exit_code == 1
+    assert "no regular file" in result.output
+    assert session.states["transcribe"] == "failed"

@@ -1,5 +1,6 @@
 """Publishing as a stage: steps, a crash after each of them, two machines, the clean-up."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,16 @@ def test_an_incomplete_cleanup_keeps_its_authority_and_is_tried_again(tmp_path: 
     session.runner("r3").run()
     assert session.manifest["post_publish_cleanup"]["run_id"] == "r3"
     assert all(target["evidence"] == "absent" for target in session.manifest["post_publish_cleanup"]["targets"])
+
+
+def test_many_targets_that_stay_do_not_fail_what_is_committed(tmp_path: Path) -> None:
+    targets = [f"spool/link/{number:04}-{'x' * 200}" for number in range(400)]
+    session = SessionFolder(tmp_path, CONFIG.replace('["spool/talk.wav"]', json.dumps(targets)))
+    (tmp_path / "outside").mkdir()
+    (session.folder / "spool").mkdir()
+    (session.folder / "spool" / "link").symlink_to(tmp_path / "outside")
+    session.run()
+    metadata = session.manifest["stages"]["publish"]["metadata"]
+    assert session.states["publish"] == "succeeded"
+    assert (len(metadata["cleanup_incomplete"]), metadata["cleanup_incomplete_count"]) == (16, 400)
+    assert len(session.manifest["post_publish_cleanup"]["targets"]) == 400
