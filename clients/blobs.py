@@ -5,6 +5,7 @@ Spec state-plane-protocol 9, 12.
 
 import base64
 import hashlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from moorage.protocols.wire.blobs import InvalidBlobPath, InvalidBlobPrefix
 
 from .errors import ClientError, ConfigurationError, InvalidAnswer, NotFound, RemoteError
 from .http import Answer, AsyncHttp, Http
+from .record_answers import count_of
 
 PREFIX: Final = "/internal/state/blobs/"
 PIECE_BYTES: Final = 1024 * 1024
@@ -22,6 +24,10 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 """How much is read in one request: less than the service allows, so that a slow line keeps the deadline."""
 SINGLE_PUT_BYTES: Final = 8 * 1024 * 1024
 """The largest blob that is put in one request by default; beyond, parts of this size are uploaded."""
+
+EMPTY_PAGES: Final = 100
+"""How many pages in a row may hold nothing and name a next one."""
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 ReadBack = Literal["multipart", "always", "never"]
 Progress = Callable[[int], None]
@@ -67,9 +73,9 @@ def _blob(value: Any) -> Blob:
         path, size, digest, verified = value["path"], value["bytes"], value["digest"], value["digestVerified"]
     except (TypeError, KeyError):
         raise InvalidAnswer("a blob's description is not whole") from None
-    if not isinstance(path, str) or not isinstance(size, int) or not isinstance(digest, str | None):
-        raise InvalidAnswer("a blob's description has the wrong types")
-    return Blob(path, size, digest, verified is True)
+    if not isinstance(path, str) or not (digest is None or (isinstance(digest, str) and _DIGEST.fullmatch(digest))):
+        raise InvalidAnswer("a blob's path is no text, or its digest no SHA-256")
+    return Blob(path, count_of(size, "the size of a blob"), digest, verified is True)
 
 
 def _pieces(source: BinaryIO, size: int) -> Iterator[bytes]:
@@ -250,14 +256,18 @@ class AsyncBlobs:
 
     async def list(self, prefix: str, *, page: int = 1000) -> AsyncIterator[Blob]:
         """Every blob below a directory, in the order of their paths' bytes. Raises ClientError."""
-        body: dict[str, Any] = {"prefix": _prefix(prefix), "limit": page}
-        last = ""
+        within = _prefix(prefix)
+        body: dict[str, Any] = {"prefix": within, "limit": page}
+        last, empty = "", 0
         while True:
             found = await self._call("list", body)
             blobs = found.get("blobs")
             if not isinstance(blobs, list):
                 raise InvalidAnswer("a page of blobs holds no list of them")
+            empty = 0 if blobs else empty + 1
             for blob in map(_blob, blobs):
+                if not blob.path.startswith(within):
+                    raise InvalidAnswer(f"a page of blobs below {within} holds {blob.path!r}")
                 if blob.path <= last:
                     raise InvalidAnswer("a page of blobs is out of order, or repeats an earlier one")
                 last = blob.path
@@ -265,7 +275,7 @@ class AsyncBlobs:
             cursor = found.get("nextCursor")
             if cursor is None:
                 return
-            if not isinstance(cursor, str) or cursor == body.get("cursor"):
+            if not isinstance(cursor, str) or cursor == body.get("cursor") or empty > EMPTY_PAGES:
                 raise InvalidAnswer("the cursor of a page of blobs does not move on")
             body["cursor"] = cursor
 

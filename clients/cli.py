@@ -1,6 +1,8 @@
 """`moorage`: a group whose commands are found through the entry points `moorage.commands` and loaded when called."""
 
 import ast
+import errno
+import os
 import textwrap
 from importlib import metadata, util
 from pathlib import Path
@@ -44,7 +46,7 @@ def summary(point: metadata.EntryPoint) -> str:
 
 
 class Commands(click.Group):
-    """Loads one command at a time; turns a client's error into a line on standard error and status 1."""
+    """Loads one command at a time; an error of a client or of the system is a line on standard error and status 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_entry_points())
@@ -81,6 +83,11 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except ClientError as error:
             raise click.ClickException(str(error)) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            named = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            raise click.ClickException(f"{named}{error.strerror or error}") from error
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .progress import Progress
 
 MARKER_FORMAT = 1
+RETAINED = ("jobs", "results", "notifications", "apply-report.json", "repair-apply-report.json")
+"""What the state branch of Git still owns (seed "State storage", the table of owners)."""
 
 
 class NothingThere(ClientError):
@@ -112,17 +114,21 @@ async def hydrate(
             if wanted.items:
                 report.missing_items = await repositories.items(wanted.repositories[0], wanted.items)
             else:
-                for slug in await _slugs(records, wanted):
+                slugs = await _slugs(records, wanted)
+                repositories.keep(slugs)
+                for slug in slugs:
                     report.repositories[slug] = await repositories.hydrate(slug)
         for name in wanted.trees:
-            trees = BlobTrees(AsyncBlobs(http), staging.tree, staging.target, shown)
+            trees = BlobTrees(AsyncBlobs(http), staging.tree, staging.target, shown, folding=staging.folds_case)
             report.blobs[name] = await trees.hydrate(TREES[name])
         if len(report.blobs) > 1 and not any(report.blobs.values()) and not wanted.allow_empty:
             raise NothingThere("both blob trees are empty: is this the right service? (--allow-empty)")
         if wanted.git_state is not None:
             from .git_state import hydrate_git_state
 
-            report.git_files = hydrate_git_state(wanted.git_state, wanted.git_ref, staging.tree)
+            report.git_files = hydrate_git_state(
+                wanted.git_state, wanted.git_ref, staging.tree, folding=staging.folds_case
+            )
         staging.finish(_marker(http.url, wanted, report))
     return report
 
@@ -157,10 +163,12 @@ async def _differences(http: "AsyncHttp", target: Path, wanted: Wanted) -> Async
     from ..blobs import AsyncBlobs
     from ..records import AsyncRecords
     from .blob_trees import TREES, BlobTrees
-    from .compare import compare_items, compare_repository
+    from .compare import compare_items, compare_repository, strangers
     from .progress import Silent
+    from .staging import MARKER
 
     records = AsyncRecords(http)
+    slugs: list[str] | None = None
     if wanted.records and wanted.items:
         async for path, kind in compare_items(records, target, wanted.repositories[0], wanted.items):
             yield Difference(path, kind)
@@ -169,14 +177,15 @@ async def _differences(http: "AsyncHttp", target: Path, wanted: Wanted) -> Async
         for slug in slugs:
             async for path, kind in compare_repository(records, target, slug):
                 yield Difference(path, kind)
-        if not wanted.repositories and (target / "records").is_dir():
-            for folder in sorted((target / "records").iterdir()):
-                if folder.name not in slugs:
-                    yield Difference(f"records/{folder.name}", "extra")
     for name in wanted.trees:
         trees = BlobTrees(AsyncBlobs(http), target, target, Silent())
         async for path, kind in trees.differences(TREES[name]):
             yield Difference(path, kind)
+    if not wanted.items:
+        known = {"records", "ledger", "assets", MARKER, *RETAINED}
+        every = None if wanted.repositories else slugs
+        for path in strangers(target, known, every, "ledger" in wanted.trees):
+            yield Difference(path, "extra")
 
 
 __all__ = ["Difference", "NothingThere", "Report", "Wanted", "check", "hydrate"]

@@ -1,29 +1,41 @@
-"""Reading archives that somebody else made: every member is checked before a byte of it is written.
+"""Reading snapshots that somebody else made: every member is checked before a byte of it is written.
 
-Nothing is ever extracted by name: a snapshot's member must be a regular file `<section>/<id>.<extension>`, a member
-of a Git archive a regular file or folder below the paths that were asked for. Links, devices, absolute names, `..`,
-second occurrences and archives that unpack to more than they said are refused.
+Nothing is ever extracted by name: a member must be a regular file `<section>/<id>.<extension>`. Links, devices,
+absolute names, `..`, second occurrences and archives that unpack to more than they said are refused; so are, before
+their contents are read, headers that describe other members, which have no bound of their own.
 """
 
 import gzip
 import tarfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, Self, cast
 
 from moorage.protocols.records import EXTENSIONS, MAX_RECORD_BYTES, is_record_id
 
 from ..errors import ClientError
 
-MAX_MEMBER_BYTES: Final = 1024 * 1024 * 1024
 MAX_PADDING: Final = 1024 * 1024
 """Zeros behind the end that writers of archives add, and more than any of them adds."""
 
 
 class UnsafeArchive(ClientError):
     """An archive holds what it must not hold, or is damaged; nothing of that member was written."""
+
+
+class _Member(tarfile.TarInfo):
+    """A header that is judged as soon as it was parsed; the library would first read what extended ones announce."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if member.type != tarfile.REGTYPE:
+            raise UnsafeArchive(f"{member.name!r} in the snapshot is no plain file")
+        if member.size > MAX_RECORD_BYTES:
+            raise UnsafeArchive(f"{member.name!r} in the snapshot is more than a record may be")
+        return member
 
 
 @contextmanager
@@ -37,7 +49,7 @@ def _damage_is_said() -> Iterator[None]:
 def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
     with _damage_is_said():
         # the streaming mode never seeks back, so a member is looked at once, in order
-        archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - closed below
+        archive = tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member)  # noqa: SIM115 - closed below
     with archive:
         while True:
             with _damage_is_said():
@@ -69,8 +81,6 @@ def extract_snapshot(source: IO[bytes], folder: Path, *, file_count: int, uncomp
     seen: set[str] = set()
     size = 0
     for member, archive in _members(cast(IO[bytes], gzip.GzipFile(fileobj=source, mode="rb"))):
-        if member.type != tarfile.REGTYPE or member.pax_headers:
-            raise UnsafeArchive(f"{member.name!r} in the snapshot is no plain file")
         section, slash, name = member.name.partition("/")
         stem, _, extension = name.rpartition(".")
         if not slash or EXTENSIONS.get(section) != extension or not is_record_id(section, stem):
@@ -79,38 +89,11 @@ def extract_snapshot(source: IO[bytes], folder: Path, *, file_count: int, uncomp
             raise UnsafeArchive(f"{member.name!r} is in the snapshot twice")
         seen.add(member.name)
         size += member.size
-        if member.size > MAX_RECORD_BYTES or size > uncompressed_bytes or len(seen) > file_count:
+        if size > uncompressed_bytes or len(seen) > file_count:
             raise UnsafeArchive("the snapshot holds more than the service said")
         target = folder / section
         target.mkdir(parents=True, exist_ok=True)
         (target / name).write_bytes(_read(archive, member))
     if len(seen) != file_count:
         raise UnsafeArchive(f"the snapshot holds {len(seen)} files, and {file_count} were promised")
-    return len(seen)
-
-
-def extract_paths(source: IO[bytes], folder: Path, allowed: Collection[str]) -> int:
-    """Writes the files of a plain tar below `folder`, and returns their number.
-
-    `allowed`: the names that may be, each a file or a folder with all below it. Raises UnsafeArchive, OSError.
-    """
-    seen: set[str] = set()
-    for member, archive in _members(source):
-        if member.type == tarfile.XGLTYPE:
-            continue
-        parts = member.name.rstrip("/").split("/")
-        if any(part in ("", ".", "..") for part in parts) or "\0" in member.name or "\\" in member.name:
-            raise UnsafeArchive(f"{member.name!r} in the archive leads out of its folder")
-        if parts[0] not in allowed:
-            raise UnsafeArchive(f"{member.name!r} in the archive was not asked for")
-        if member.type == tarfile.DIRTYPE:
-            continue
-        if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-            raise UnsafeArchive(f"{member.name!r} in the archive is a link or a special file")
-        if member.name in seen or member.size > MAX_MEMBER_BYTES:
-            raise UnsafeArchive(f"{member.name!r} is in the archive twice, or too large")
-        seen.add(member.name)
-        target = folder.joinpath(*parts)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_read(archive, member))
     return len(seen)

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from moorage.protocols.wire.blobs import InvalidBlobPath
 
 from ..blobs import AsyncBlobs, BlobDiffers
 from ..errors import InvalidAnswer
+from .local import below, check_names, digest_here, is_absent, is_plain, plain_below
 from .progress import Progress
 
 AT_ONCE: Final = 8
@@ -29,53 +30,66 @@ def path_of(tree: Path, blob: Blob) -> Path:
 
 
 def is_there(path: Path, blob: Blob) -> bool:
-    """Tells whether `path` is a file with the blob's size and digest; False where the digest is not known."""
+    """Tells whether `path` is a plain file with the blob's size and digest; False where the digest is not known."""
     try:
-        if path.stat().st_size != blob.size or blob.digest is None:
+        if blob.digest is None or not is_plain(path) or path.stat().st_size != blob.size:
             return False
-        with path.open("rb") as source:
-            return hashlib.file_digest(source, "sha256").hexdigest() == blob.digest
+        return digest_here(path) == blob.digest
     except OSError:
         return False
 
 
 class BlobTrees:
-    """Hydrates blobs into `tree`; what `before`, the tree that will be replaced, has is not downloaded again."""
+    """Hydrates blobs into `tree`; what `before`, the tree that will be replaced, has is not downloaded again.
 
-    def __init__(self, blobs: AsyncBlobs, tree: Path, before: Path, progress: Progress) -> None:
+    `folding`: whether the file system takes names for one that differ in case alone.
+    """
+
+    def __init__(
+        self, blobs: AsyncBlobs, tree: Path, before: Path, progress: Progress, *, folding: bool = False
+    ) -> None:
         self._blobs = blobs
         self._tree = tree
         self._before = before
         self._progress = progress
+        self._folding = folding
 
     async def hydrate(self, prefix: str) -> int:
-        """Makes a tree whole and returns the number of its blobs."""
+        """Makes a tree whole and returns the number of its blobs.
+
+        Raises the first error of a download, CannotBeFiles, ClientError, OSError.
+        """
         wanted = [blob async for blob in self._blobs.list(prefix)]
+        check_names((blob.path for blob in wanted), folding=self._folding)
         keep = {path_of(self._tree, blob) for blob in wanted}
-        for path in _files_below(self._tree / prefix):
+        for path in below(self._tree / prefix):
             if path not in keep:
                 path.unlink()
+        reusable = await asyncio.to_thread(plain_below, self._before, prefix)
         waiting = iter(wanted)
         with self._progress.bar(prefix, len(wanted)) as bar:
 
             async def work() -> None:
                 for blob in waiting:
-                    await self._fetch(blob)
+                    await self._fetch(blob, reusable)
                     bar.update(1)
 
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(AT_ONCE, len(wanted))):
-                    group.create_task(work())
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(AT_ONCE, len(wanted))):
+                        group.create_task(work())
+            except ExceptionGroup as failures:
+                raise failures.exceptions[0] from None
         return len(wanted)
 
-    async def _fetch(self, blob: Blob) -> None:
+    async def _fetch(self, blob: Blob, reusable: Collection[Path]) -> None:
         path = path_of(self._tree, blob)
         if await asyncio.to_thread(is_there, path, blob):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{hashlib.sha256(path.name.encode()).hexdigest()[:16]}.part")
         earlier = path_of(self._before, blob)
-        if await asyncio.to_thread(is_there, earlier, blob):
+        if earlier in reusable and await asyncio.to_thread(is_there, earlier, blob):
             await asyncio.to_thread(_reuse, earlier, partial)
         else:
             await self._download(blob, partial)
@@ -96,23 +110,22 @@ class BlobTrees:
 
         A blob whose digest the service does not know is compared by its size.
         """
+        here = await asyncio.to_thread(plain_below, self._tree, prefix)
         seen: set[Path] = set()
         async for blob in self._blobs.list(prefix):
             path = path_of(self._tree, blob)
             seen.add(path)
-            if not path.is_file():
+            if is_absent(path):
                 yield blob.path, "missing"
-            elif path.stat().st_size != blob.size or (
-                blob.digest is not None and not await asyncio.to_thread(is_there, path, blob)
+            elif (
+                path not in here
+                or path.stat().st_size != blob.size
+                or (blob.digest is not None and not await asyncio.to_thread(is_there, path, blob))
             ):
                 yield blob.path, "different"
-        for path in _files_below(self._tree / prefix):
+        for path in below(self._tree / prefix):
             if path not in seen:
                 yield path.relative_to(self._tree).as_posix(), "extra"
-
-
-def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
 
 
 def _reuse(source: Path, target: Path) -> None:

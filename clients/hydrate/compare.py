@@ -1,13 +1,13 @@
 """Comparing a folder with the service, writing nothing."""
 
 import asyncio
-import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from pathlib import Path
 
 from moorage.protocols import records as rules
 
 from ..records import AsyncRecords
+from .local import below, digest_here, entries, is_absent, is_plain
 from .repositories import file_of, local_digests
 
 Found = AsyncIterator[tuple[str, str]]
@@ -34,20 +34,18 @@ async def compare_repository(records: AsyncRecords, target: Path, slug: str) -> 
         if row.record.deleted:
             continue
         seen.add(path.name)
-        if not path.is_file():
+        if is_absent(path):
             yield row.record.id.path, "missing"
-        elif hashlib.sha256(await asyncio.to_thread(path.read_bytes)).hexdigest() != row.record.digest:
+        elif await asyncio.to_thread(digest_here, path) != row.record.digest:
             yield row.record.id.path, "different"
     for name in _strangers(folder, seen):
         yield f"records/{slug}/{name}", "extra"
 
 
 def _strangers(folder: Path, commits: set[str]) -> list[str]:
-    """Returns files that no record has as its name, and commit records that the service does not have."""
+    """Returns what no record has as its name, and commit records that the service does not have."""
     found: list[str] = []
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if not path.is_file():
-            continue
+    for path in below(folder):
         section, _, name = path.relative_to(folder).as_posix().partition("/")
         stem, _, extension = name.rpartition(".")
         named = rules.EXTENSIONS.get(section) == extension and rules.is_record_id(section, stem)
@@ -65,7 +63,19 @@ async def compare_items(records: AsyncRecords, target: Path, slug: str, numbers:
             record_id = rules.RecordId(slug, section, str(number))
             path = file_of(folder, record_id)
             content = item.content(section)
-            here = await asyncio.to_thread(path.read_bytes) if path.is_file() else None
-            if content == here:
+            here = await asyncio.to_thread(path.read_bytes) if is_plain(path) else None
+            if content == here and (here is not None or is_absent(path)):
                 continue
-            yield record_id.path, "missing" if here is None else "extra" if content is None else "different"
+            yield record_id.path, "missing" if is_absent(path) else "extra" if content is None else "different"
+
+
+def strangers(target: Path, known: Collection[str], slugs: Collection[str] | None, ledger: bool) -> Iterator[str]:
+    """Yields what lies where hydrate puts nothing: beside the trees, beside the repositories, beside `ledger/v1`.
+
+    `known`: the names at the top. `slugs`: every repository, or None where not all of them were asked for.
+    """
+    yield from (path.name for path in entries(target) if path.name not in known)
+    if slugs is not None:
+        yield from (f"records/{path.name}" for path in entries(target / "records") if path.name not in slugs)
+    if ledger:
+        yield from (f"ledger/{path.name}" for path in entries(target / "ledger") if path.name != "v1")

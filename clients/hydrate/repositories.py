@@ -8,15 +8,17 @@ those in a snapshot are taken as they are, those of the journal are checked.
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
 from moorage.protocols import records as rules
 
+from ..errors import NotFound
 from ..records import AsyncRecords, Item, Record
-from ..snapshots import AsyncSnapshots, Snapshot
+from ..snapshots import AsyncSnapshots, Snapshot, SnapshotDiffers
 from .archive import UnsafeArchive, extract_snapshot
+from .local import check_names, digest_here, entries, remove
 from .progress import Progress
 from .staging import Staging
 
@@ -50,19 +52,17 @@ def store_item(folder: Path, item: Item) -> None:
 
 
 def local_digests(folder: Path, section: str) -> dict[int, str]:
-    """Returns the digests of the files of a tuple section, by item number; other names are left out."""
+    """Returns the digests of the files of a tuple section, by item number; other names are left out.
+
+    What has the name of a record and is no plain file has the digest "", which is nobody's.
+    """
     found: dict[int, str] = {}
-    for path in _files(folder / section):
+    for path in entries(folder / section):
         stem, _, extension = path.name.rpartition(".")
         number = rules.item_number(stem)
         if number is not None and extension == rules.EXTENSIONS[section]:
-            found[number] = hashlib.sha256(path.read_bytes()).hexdigest()
+            found[number] = digest_here(path) or ""
     return found
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        yield from (path for path in sorted(folder.iterdir()) if path.is_file())
 
 
 class Repositories:
@@ -88,6 +88,10 @@ class Repositories:
         if since is None:
             since = await self._from_snapshot(slug, folder)
         watermark = await self._replay(slug, folder, since)
+        if watermark < since:
+            log.warning("THE STORE OF %s WENT BACK from revision %d to %d, starting afresh", slug, since, watermark)
+            self._clear(folder)
+            watermark = await self._replay(slug, folder, since := 0)
         differences = await self.differences(slug, folder)
         if len(differences) > HEALED_ONE_BY_ONE and since > 0:
             watermark = await self._replay(slug, folder, 0)
@@ -97,6 +101,14 @@ class Repositories:
         self._staging.repositories[slug] = watermark
         self._staging.save()
         return watermark
+
+    def keep(self, slugs: Collection[str]) -> None:
+        """Removes repositories that are not among `slugs`, left by an earlier run. Raises CannotBeFiles."""
+        check_names(slugs, folding=self._staging.folds_case)
+        for path in entries(self._staging.tree / "records"):
+            if path.name not in slugs:
+                remove(path)
+                self._staging.repositories.pop(path.name, None)
 
     async def items(self, slug: str, numbers: Sequence[int]) -> list[int]:
         """Reads only these items, four requests each; returns the numbers that were never written."""
@@ -111,9 +123,18 @@ class Repositories:
         return missing
 
     async def _from_snapshot(self, slug: str, folder: Path) -> int:
+        try:
+            return await self._from_newest(slug, folder)
+        except (SnapshotDiffers, NotFound):
+            # a newer one took its place while it was being read
+            return await self._from_newest(slug, folder)
+
+    async def _from_newest(self, slug: str, folder: Path) -> int:
+        """Returns the store revision that the folder is then at: 0 without a snapshot, or with one of no use."""
         snapshot = await self._snapshots.latest(slug)
-        if snapshot is None:
-            return 0
+        return 0 if snapshot is None else await self._take(snapshot, folder)
+
+    async def _take(self, snapshot: Snapshot, folder: Path) -> int:
         archive = self._staging.work / (hashlib.sha256(snapshot.object_key.encode()).hexdigest() + ".tar.gz")
         resumed = archive.exists()
         await self._download(snapshot, archive)
@@ -129,7 +150,7 @@ class Repositories:
                     # what an interrupted run left may be damaged
                     await self._download(snapshot, archive)
                     continue
-                log.warning("SNAPSHOT OF %s IS NOT USED, replaying the whole journal: %s", slug, error)
+                log.warning("SNAPSHOT OF %s IS NOT USED, replaying the whole journal: %s", snapshot.slug, error)
                 break
         return 0
 
@@ -155,8 +176,8 @@ class Repositories:
     @staticmethod
     def _clear(folder: Path) -> None:
         for section in rules.SECTIONS:
-            for path in _files(folder / section):
-                path.unlink()
+            for path in entries(folder / section):
+                remove(path)
 
     async def _replay(self, slug: str, folder: Path, since: int) -> int:
         watermark: int | None = None

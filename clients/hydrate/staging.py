@@ -6,11 +6,9 @@ so that a reader sees the old tree or the new one.
 """
 
 import contextlib
-import ctypes
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,13 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import ConfigurationError
+from .local import folds_case, is_plain_folder
+from .replacing import swap, sync_file_system
 
 MARKER: Final = ".moorage-hydrate.json"
 """Says that a folder was made by hydrate and may be replaced by it; and what it holds."""
 
 FORMAT: Final = 1
-_EXCHANGE: Final = 2
-_AT_FDCWD: Final = -100
 
 
 class Staging:
@@ -39,20 +37,27 @@ class Staging:
         self._purpose = hashlib.sha256(msgspec.json.encode(purpose, order="deterministic")).hexdigest()
         self._fresh = fresh
         self.state: dict[str, Any] = {}
+        self.folds_case = False
+        """Whether the file system takes names for one that differ in case alone; known once it is open."""
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[bool]:
         """Opens the folder for this run alone; yields whether an earlier run is continued.
 
-        Raises ConfigurationError when the target is not hydrate's to replace, or another run is busy.
+        Raises ConfigurationError when the target is not hydrate's to replace, the folders beside it are another
+        user's, or another run is busy.
         """
         check_target(self.target)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         with _alone(self.target.parent / f".{self.target.name}.lock"):
+            for folder in (self.folder, self.previous):
+                _check_owner(folder)
             self._recover()
             resumed = self._read_state()
-            self.tree.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self.tree.mkdir(exist_ok=True)
             self.work.mkdir(exist_ok=True)
+            self.folds_case = folds_case(self.work)
             self.save()
             yield resumed
 
@@ -69,12 +74,15 @@ class Staging:
             state = msgspec.json.decode((self.folder / "state.json").read_bytes())
         except (OSError, msgspec.DecodeError):
             state = None
-        if isinstance(state, dict) and state.get("purpose") == self._purpose and not self._fresh:
+        begun = {"format": FORMAT, "purpose": self._purpose, "boot": _boot()}
+        # after a power cut the tree may lack what the state says: then nothing of it is believed
+        known = isinstance(state, dict) and {name: state.get(name) for name in begun} == begun
+        if known and not self._fresh and _is_revisions(state["repositories"]):
             self.state = state
             return True
         if self.folder.exists():
             shutil.rmtree(self.folder)
-        self.state = {"format": FORMAT, "purpose": self._purpose, "repositories": {}}
+        self.state = {**begun, "repositories": {}}
         return False
 
     def save(self) -> None:
@@ -90,22 +98,49 @@ class Staging:
     def finish(self, marker: Mapping[str, Any]) -> None:
         """Puts the tree in the target's place and removes what is left."""
         _write_whole(self.tree / MARKER, msgspec.json.format(msgspec.json.encode(marker), indent=2) + b"\n")
-        _sync_folder(self.tree)
+        sync_file_system(self.tree)
         swap(self.tree, self.target, self.previous)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def check_target(target: Path) -> None:
-    """Raises ConfigurationError unless hydrate may make `target`: missing, empty, or made by an earlier run."""
+    """Raises ConfigurationError unless hydrate may make `target`: missing, empty, or made by an earlier run.
+
+    A mount point cannot be replaced: another folder never takes its name.
+    """
     if not target.exists() and not target.is_symlink():
         return
     if target.is_symlink() or not target.is_dir():
         raise ConfigurationError(f"{target} is no folder")
+    if os.path.ismount(target):
+        raise ConfigurationError(f"{target} is a mount point, which no other folder can replace: name one inside it")
     if any(target.iterdir()) and not (target / MARKER).is_file():
         raise ConfigurationError(
             f"{target} is not empty and was not made by `moorage hydrate`, which replaces the whole folder: "
             "name another one, or empty it"
         )
+
+
+def _check_owner(folder: Path) -> None:
+    """Raises ConfigurationError for a link, and for a folder that another user may have filled at will."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not is_plain_folder(folder) or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+        raise ConfigurationError(f"{folder} is in the way and no folder of yours: remove it")
+
+
+def _is_revisions(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(revision) is int for revision in value.values())
+
+
+def _boot() -> str:
+    """What tells this start of the machine from others, where the system says it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 @contextlib.contextmanager
@@ -115,11 +150,16 @@ def _alone(path: Path) -> Iterator[None]:
     except ImportError:  # not on this platform: two runs at once are then the caller's to avoid
         yield
         return
-    with path.open("wb") as handle:
+    try:
+        # never through a link, and never emptied: beside the target others may have put one
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be opened: {error.strerror}") from None
+    with os.fdopen(descriptor, "r+b") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ConfigurationError(f"another `moorage hydrate` is busy beside {path.parent}") from None
+            raise ConfigurationError(f"another `moorage hydrate` is busy in {path.parent} ({path.name})") from None
         yield
         # the file stays: a lock on a path that others may have removed and made again would exclude nobody
 
@@ -131,46 +171,3 @@ def _write_whole(path: Path, data: bytes) -> None:
         handle.flush()
         os.fsync(handle.fileno())
     partial.replace(path)
-
-
-def _sync_folder(path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def swap(tree: Path, target: Path, previous: Path) -> None:
-    """Puts `tree` in the place of `target`; what was there is removed.
-
-    One step where the kernel can exchange two names; elsewhere two, between which `previous` holds the old tree and a
-    later run brings it back.
-    """
-    if not target.exists():
-        tree.rename(target)
-    elif _exchange(tree, target):
-        shutil.rmtree(tree)
-    else:
-        target.rename(previous)
-        try:
-            tree.rename(target)
-        except BaseException:
-            previous.rename(target)
-            raise
-        shutil.rmtree(previous)
-    _sync_folder(target.parent)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two names with `renameat2`; False where that does not exist."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return False
-    result: int = renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE)
-    return result == 0

@@ -57,6 +57,37 @@ class TestGitState:
         assert tree == world.tree | expected
         assert report.git_files == 3
 
+    async def test_bytes_are_those_that_git_stores(self, world: World, tmp_path: Path, clone: Path) -> None:
+        await world.fill()
+        kept = {"jobs/lines.json": b"{\n}\n", "results/id.txt": b"$Id$\n", "results/left-out.txt": b"here\n"}
+        kept["jobs/\u00e9 \n.json"] = b"odd name"
+        for path, data in kept.items():
+            (clone / path).write_bytes(data)
+        (clone / ".gitattributes").write_text("*.txt ident\nresults/left-out.txt export-ignore\n")
+        git(clone, "add", ".")
+        git(clone, "commit", "-q", "-m", "more")
+        git(clone, "config", "core.autocrlf", "true")
+
+        await hydrate(world.http, tmp_path / "state", Wanted(git_state=clone))
+
+        tree = read_tree(tmp_path / "state")
+        assert {path: tree[path] for path in kept} == kept
+
+    async def test_links_are_refused(self, world: World, tmp_path: Path, clone: Path) -> None:
+        await world.fill()
+        (clone / "jobs/link").symlink_to("/etc/passwd")
+        git(clone, "add", ".")
+        git(clone, "commit", "-q", "-m", "link")
+        with pytest.raises(ClientError, match="'jobs/link' is a link"):
+            await hydrate(world.http, tmp_path / "state", Wanted(git_state=clone))
+        assert not (tmp_path / "state").exists()
+
+    async def test_a_branch_without_any_of_them(self, world: World, tmp_path: Path, clone: Path) -> None:
+        await world.fill()
+        git(clone, "rm", "-rq", "jobs", "results", "apply-report.json")
+        git(clone, "commit", "-q", "-m", "none")
+        assert (await hydrate(world.http, tmp_path / "state", Wanted(git_state=clone))).git_files == 0
+
     async def test_a_bad_ref_is_said(self, world: World, tmp_path: Path, clone: Path) -> None:
         await world.fill()
         with pytest.raises(ClientError, match="git rev-parse"):
@@ -145,7 +176,9 @@ def test_the_command_hydrates_checks_and_tells_differences(served: Served, tmp_p
     for number in ("7", "8"):
         assert served.run("records", "put", SLUG, number, "--report", _file(tmp_path, f"{number}\n")).exit_code == 0
     target = str(tmp_path / "state")
-    assert "no bars" not in served.run("hydrate", target, "--allow-empty").output
+    done = served.run("hydrate", target, "--allow-empty")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"{target}: {SLUG} at revision 8; 0 blobs of ledger; 0 blobs of assets\n"
     assert served.run("hydrate", target, "--check", "--allow-empty").exit_code == 0
     (tmp_path / "state/records" / SLUG / "items/7.md").write_text("x")
 
@@ -157,6 +190,13 @@ def test_the_command_hydrates_checks_and_tells_differences(served: Served, tmp_p
     assert focused.exit_code == 0
     assert "no record of items 99" in focused.output
     assert read_tree(tmp_path / "few") == {f"records/{SLUG}/items/8.md": b"8\n"}
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    result = served.run("hydrate", str(tmp_path / "file" / "state"), "--allow-empty")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: {tmp_path / 'file'}: File exists\n"
 
 
 @pytest.mark.parametrize(
