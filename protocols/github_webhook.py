@@ -57,7 +57,8 @@ def read_policy(variable: Callable[[str], Any]) -> WebhookPolicy:
 
     return WebhookPolicy(
         frozenset(word.lower() for word in words("EXACT_REVIEW_TARGET_REPOSITORIES", "")),
-        " ".join(str(variable("EXACT_REVIEW_COMMAND") or DEFAULT_COMMAND).split()),
+        # a blank one would make a command of every comment
+        " ".join(str(variable("EXACT_REVIEW_COMMAND") or "").split()) or DEFAULT_COMMAND,
         frozenset(word.upper() for word in words("EXACT_REVIEW_COMMANDERS", DEFAULT_COMMANDERS)),
     )
 

@@ -3,15 +3,20 @@
 Spec state-plane-protocol 7, state-plane-storage 2.3; seed "State storage". Rules: `moorage.protocols.etag_cache`.
 """
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from moorage.protocols import etag_cache as rules
+from moorage.protocols.javascript import to_safe_integer
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.etag_cache import InvalidGithubEtagCacheKey, InvalidGithubEtagConfirmation
 
 from ..runtime import DurableObject
 from .clock import clock_of
+
+logger = logging.getLogger(__name__)
+MAX_BODY_VARIABLE: Final = "GITHUB_ETAG_CACHE_MAX_BODY_BYTES"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS github_etag_response_cache_v1 (
@@ -205,14 +210,29 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
     return _times(row["etag"], row["body_digest"], row["response_at"], row["validated_at"])
 
 
+def max_body_bytes(value: Any) -> int:
+    """The cap that the variable sets; a bad value is logged, and the default is used."""
+    if value is None or value == "":
+        return rules.DEFAULT_MAX_BODY_BYTES
+    limit = to_safe_integer(value, minimum=1)
+    if limit is None:
+        logger.warning(
+            "%s must be an integer of at least 1, not %r; %d is used",
+            MAX_BODY_VARIABLE,
+            value,
+            rules.DEFAULT_MAX_BODY_BYTES,
+        )
+        return rules.DEFAULT_MAX_BODY_BYTES
+    return limit
+
+
 class GithubEtagCache(DurableObject):
     """The object: one instance a repository, named `owner/name` in lower case, else `fallback`."""
 
     def __init__(self, ctx: Any, env: Any) -> None:
         super().__init__(ctx, env)
         self.now = clock_of(ctx)
-        limit = getattr(env, "GITHUB_ETAG_CACHE_MAX_BODY_BYTES", None)
-        self.entries = EtagCacheStore(ctx.storage, int(limit) if limit else rules.DEFAULT_MAX_BODY_BYTES)
+        self.entries = EtagCacheStore(ctx.storage, max_body_bytes(getattr(env, MAX_BODY_VARIABLE, None)))
 
     async def call_store(self, store: str, op: str, args: list[Any]) -> dict[str, Any]:
         """A recorded store call, for the test hook alone; nothing that is served reaches it."""

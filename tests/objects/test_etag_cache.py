@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moorage.durable_objects.objects.etag_cache import EtagCacheStore
+from moorage.durable_objects.objects.etag_cache import EtagCacheStore, max_body_bytes
 from moorage.protocols.etag_cache import CLEAN_LOT, MAX_ENTRIES, RETENTION_MS
 from tests.objects.sqlite_storage import Storage
 from tests.objects.store_vectors import by_name
@@ -79,3 +79,12 @@ def test_the_body_cap_is_a_setting_in_bytes(storage: Storage) -> None:
     store = EtagCacheStore(storage, max_body_bytes=10)
     assert store.store200({**stored(1), "body": '{"a":"é"}'}, 1000)["stored"] is True
     assert store.store200({**stored(1), "body": '{"a":"éé"}'}, 1000)["reason"] == "body_size_bound"
+
+
+@pytest.mark.parametrize(
+    ("value", "cap"),
+    [(None, 524_288), ("", 524_288), ("131072", 131_072), (7, 7), ("0", 524_288), ("many", 524_288), (-1, 524_288)],
+)
+def test_a_bad_cap_is_logged_and_the_default_is_used(value: Any, cap: int, caplog: pytest.LogCaptureFixture) -> None:
+    assert max_body_bytes(value) == cap
+    assert ("GITHUB_ETAG_CACHE_MAX_BODY_BYTES must be" in caplog.text) is (value in ("0", "many", -1))

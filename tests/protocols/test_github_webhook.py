@@ -128,6 +128,13 @@ def test_the_grammar_is_a_setting() -> None:
     assert interpret("issue_comment", comment("/review again"), policy) == Ignored("author may not command")
 
 
+@pytest.mark.parametrize("blank", [None, "", "  ", "\t\n"])
+def test_a_blank_command_makes_none_of_every_comment(blank: str | None) -> None:
+    policy = read_policy({"EXACT_REVIEW_TARGET_REPOSITORIES": "acme/widgets", "EXACT_REVIEW_COMMAND": blank}.get)
+    assert policy.command == "@clawsweeper re-review"
+    assert interpret("issue_comment", comment("thanks"), policy) == Ignored("no command")
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
