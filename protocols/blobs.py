@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from .javascript import ABSENT, to_safe_integer
+from .json_body import parse_as
 from .wire.blobs import (
     ArtifactBlobImmutableConflict,
     ArtifactBlobKeyDigestMismatch,
@@ -52,7 +53,10 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 
 
 class Body(msgspec.Struct):
-    """The members that any blob operation reads; each is checked by its own rule, in the operation's order."""
+    """The members that any blob operation reads; each is checked by its own rule, in the operation's order.
+
+    `contentBase64` is bytes when `parse_content_body` has decoded it already.
+    """
 
     path: Any = ABSENT
     digest: Any = ABSENT
@@ -66,6 +70,25 @@ class Body(msgspec.Struct):
     uploadId: Any = ABSENT
     partNumber: Any = ABSENT
     parts: Any = ABSENT
+
+
+class _ContentBody(Body, kw_only=True):
+    contentBase64: bytes
+
+
+_decode_content_body: Final = msgspec.json.Decoder(_ContentBody).decode
+
+
+def parse_content_body(data: bytes) -> Body:
+    """The members of a body that carries content, which is decoded where it lies in the JSON text: no copy is made of
+    its base64.
+
+    Whatever is wrong with it is left to `decode_content`, in the operation's order. Raises NotJson.
+    """
+    try:
+        return _decode_content_body(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return parse_as(Body, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +174,10 @@ def decode_content(value: Any, limit: int, error: type[BlobTooLarge] | type[Blob
     Strict: padded, standard alphabet, no white space (`blobs/bad-base64`); bits beyond the last byte are ignored,
     as the reference does. Raises InvalidBlobContent.
     """
+    if isinstance(value, bytes):
+        if len(value) > limit:
+            raise _too_large(error, limit)
+        return value
     # the module takes padding behind a whole group for nothing: `JJJJ====`
     if not isinstance(value, str) or len(value) % 4 or not value.isascii() or value.endswith("==="):
         raise InvalidBlobContent
@@ -158,13 +185,17 @@ def decode_content(value: Any, limit: int, error: type[BlobTooLarge] | type[Blob
     if size > limit:
         if not _BASE64.fullmatch(value):
             raise InvalidBlobContent
-        if error is BlobTooLarge:
-            raise error(maxBytes=limit, detail="use the multipart upload endpoints for larger blobs")
-        raise error(maxBytes=limit)
+        raise _too_large(error, limit)
     try:
         return binascii.a2b_base64(value, strict_mode=True)
     except (binascii.Error, ValueError):
         raise InvalidBlobContent from None
+
+
+def _too_large(error: type[BlobTooLarge] | type[BlobPartTooLarge], limit: int) -> BlobTooLarge | BlobPartTooLarge:
+    if error is BlobTooLarge:
+        return error(maxBytes=limit, detail="use the multipart upload endpoints for larger blobs")
+    return error(maxBytes=limit)
 
 
 def parse_range(body: Body) -> tuple[int, int]:

@@ -157,6 +157,15 @@ class _Chunks:
         self.used = True
         return self._buffer(await anext(self._reader))
 
+    async def whole(self) -> bytes:
+        """All that is left, as the store gave it."""
+        self.used = True
+        try:
+            chunks = [chunk async for chunk in self._reader]
+        finally:
+            await self._reader.aclose()
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
     async def aclose(self) -> None:
         self.used = True
         await self._reader.aclose()
@@ -194,13 +203,7 @@ class R2ObjectBody(R2Object):
 
     async def _whole(self) -> bytes:
         self._claim()
-        chunks = []
-        try:
-            async for chunk in self._chunks:
-                chunks.append(chunk)  # noqa: PERF401
-        finally:
-            await self._chunks.aclose()
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return await self._chunks.whole()
 
     async def bytes(self) -> Any:
         """The bytes. TypeError when the body was read already, as for all of these."""
@@ -212,7 +215,7 @@ class R2ObjectBody(R2Object):
 
     async def text(self) -> str:
         """The bytes as UTF-8: a byte-order mark is dropped, wrong sequences become U+FFFD."""
-        return bytes(await self._whole()).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+        return (await self._whole()).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
     async def json(self) -> Any:
         """The text as JSON; ValueError when it is none."""
@@ -220,7 +223,7 @@ class R2ObjectBody(R2Object):
 
     async def blob(self) -> Any:
         """The bytes as a Blob of the object's content type."""
-        return self._types.blob(bytes(await self._whole()), content_type=self._http.contentType)
+        return self._types.blob(await self._whole(), content_type=self._http.contentType)
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name) if name in {"body", "bodyUsed"} else super().__getitem__(name)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
+from ..ranges import Span
+
 T = TypeVar("T")
 
 CHUNK_BYTES: Final = 512 * 1024
@@ -41,3 +43,28 @@ async def in_thread(executor: Executor, function: Callable[[], T]) -> T:
         if not future.cancelled():
             future.exception()  # retrieved, so that asyncio does not report it as lost
         raise
+
+
+class BytesReader:
+    """Chunks of bytes that are in memory."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, data: bytes, span: Span) -> None:
+        self._view = memoryview(data)[span.offset : span.offset + span.length]
+
+    def __aiter__(self) -> "BytesReader":
+        return self
+
+    async def __anext__(self) -> bytes:
+        view = self._view
+        if not len(view):
+            raise StopAsyncIteration
+        self._view = view[CHUNK_BYTES:]
+        whole = view.obj
+        if isinstance(whole, bytes) and len(whole) == len(view) <= CHUNK_BYTES:
+            return whole  # all of it at once needs no copy
+        return bytes(view[:CHUNK_BYTES])
+
+    async def aclose(self) -> None:
+        self._view = memoryview(b"")

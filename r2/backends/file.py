@@ -1,8 +1,9 @@
-"""Objects in a folder: bytes in files, metadata in SQLite. The embedded default.
+"""Objects in a folder: metadata and small values in SQLite, larger ones in files. The embedded default.
 
-The order of a write: stage the bytes, check their digest, sync them, link them under their final name, sync that
-folder, commit the row (synced), drop the staged name, unlink what the row replaced. Until the commit nobody can see
-the object; after it nothing that the row points at can be missing. A process may die between any two of these.
+A value of up to `INLINE_BYTES` is a row beside its object's: checked, inserted and synced in one commit. The order of
+a larger write: stage the bytes, check their digest, sync them, link them under their final name, sync that folder,
+commit the row (synced), drop the staged name, unlink what the row replaced. Until the commit nobody can see the
+object; after it nothing that the row points at can be missing. A process may die between any two of these.
 
 Several processes may open one folder. Only one that opens it alone sweeps leftovers; bodies of objects made of
 parts are protected from being unlinked only against overwrites in their own process.
@@ -13,7 +14,7 @@ import fcntl
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -23,11 +24,12 @@ from ..backend import Choose, Draft, Page, Query, Reader, Record, UploadedPart
 from ..conditions import Condition
 from ..errors import InternalError
 from ..ranges import Span
-from ..source import Source
+from ..source import Block, Source
 from . import file_rows as rows
-from .common import CHUNK_BYTES, in_thread, new_token, new_version, wall_clock
+from .common import BytesReader, in_thread, new_token, new_version, wall_clock
 from .file_blobs import BlobStore, Checkpoint, Staged, nothing, sync_folder
 from .file_catalogue import Catalogue, CommitFailed
+from .file_readers import FileReader, Pins
 
 T = TypeVar("T")
 log = logging.getLogger("moorage.r2")
@@ -37,103 +39,12 @@ DIFFERENCES: Final = {
     "unfinished uploads": "kept until they are aborted: the hosted service drops them after seven days",
 }
 THREADS: Final = 8
+INLINE_BYTES: Final = 128 * 1024
+"""Values up to this size are kept in the catalogue: one sync instead of three, and no file to make. Measured with
+`python -m benchmarks r2`: above it the bytes, which the catalogue writes twice, cost more than the file does.
+"""
 _ATTEMPTS: Final = 20
 """How often `get` looks again when the object it found was replaced before its file could be opened."""
-
-
-class _Pins:
-    """Blobs in use by readers. A blob that became garbage meanwhile is handed back by the last `release`."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._waiting: set[str] = set()
-
-    def hold(self, blobs: Iterable[str]) -> None:
-        for blob in blobs:
-            self._counts[blob] = self._counts.get(blob, 0) + 1
-
-    def release(self, blobs: Iterable[str]) -> list[str]:
-        freed = []
-        for blob in blobs:
-            self._counts[blob] -= 1
-            if not self._counts[blob]:
-                del self._counts[blob]
-                if blob in self._waiting:
-                    self._waiting.discard(blob)
-                    freed.append(blob)
-        return freed
-
-    def without_held(self, blobs: Iterable[str]) -> list[str]:
-        free = []
-        for blob in blobs:
-            if blob in self._counts:
-                self._waiting.add(blob)
-            else:
-                free.append(blob)
-        return free
-
-
-class FileReader:
-    """Chunks of an object. Its one file is opened at once; of parts, one at a time is open."""
-
-    def __init__(
-        self, backend: "FileBackend", pieces: list[tuple[str, int, int]], descriptor: int, pinned: bool
-    ) -> None:
-        self._backend = backend
-        self._pieces = pieces
-        self._descriptor = descriptor
-        self._pinned = [blob for blob, _, _ in pieces] if pinned else []
-        self._ahead = b""
-
-    def __aiter__(self) -> "FileReader":
-        return self
-
-    def read_ahead(self) -> None:
-        """Reads a small object while its file is being opened anyway. Blocks; errors show when the body is read."""
-        if self._pieces[0][2] <= CHUNK_BYTES:
-            with contextlib.suppress(OSError):
-                self._ahead = self._next()
-
-    async def __anext__(self) -> bytes:
-        if self._ahead:
-            chunk, self._ahead = self._ahead, b""
-            return chunk
-        if not self._pieces:
-            self._release()
-            raise StopAsyncIteration
-        return await self._backend.run(self._next)
-
-    def _next(self) -> bytes:
-        blob, offset, length = self._pieces[0]
-        if self._descriptor < 0:
-            self._descriptor = os.open(self._backend.blobs.path_of(blob), os.O_RDONLY | os.O_CLOEXEC)
-        chunk = os.pread(self._descriptor, min(length, CHUNK_BYTES), offset)
-        if not chunk:
-            raise OSError(f"blob {blob} is shorter than its row says")
-        if len(chunk) == length:
-            del self._pieces[0]
-            self._close()
-        else:
-            self._pieces[0] = blob, offset + len(chunk), length - len(chunk)
-        return chunk
-
-    def _close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _release(self) -> None:
-        self._pieces = []
-        self._ahead = b""
-        self._close()
-        pinned, self._pinned = self._pinned, []
-        self._backend.release(pinned)
-
-    async def aclose(self) -> None:
-        self._release()
-
-    def __del__(self) -> None:
-        self._release()
 
 
 class FileBackend:
@@ -147,13 +58,13 @@ class FileBackend:
         """Blocks. OSError and sqlite3.Error say what is wrong with the folder."""
         folder.mkdir(parents=True, exist_ok=True)
         self._now = now
-        self._pins = _Pins()
+        self._pins = Pins()
         self._removed: set[str] = set()
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             alone = self._lock_alone()
-            self.blobs = BlobStore(folder, checkpoint)
-            self._catalogue = Catalogue(folder / "bucket.sqlite", checkpoint)
+            self._blobs = BlobStore(folder, checkpoint)
+            self._catalogue = Catalogue(folder / "bucket.sqlite", checkpoint, alone=alone)
             try:
                 sync_folder(folder)
                 sync_folder(folder.parent)
@@ -189,11 +100,11 @@ class FileBackend:
     def _sweep(self, path: Path) -> None:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
             garbage = rows.all_garbage(connection)
-            self.blobs.remove_all(garbage)
+            self._blobs.remove_all(garbage)
             connection.execute("BEGIN IMMEDIATE")
             rows.forget_garbage(connection, garbage)
             connection.execute("COMMIT")
-            removed = self.blobs.sweep(lambda blob: rows.is_referenced(connection, blob))
+            removed = self._blobs.sweep(lambda blob: rows.is_referenced(connection, blob))
         if removed:
             log.info("swept %d interrupted uploads in %s", len(removed), path.parent)
 
@@ -208,17 +119,26 @@ class FileBackend:
         with _failures():
             return await self._catalogue.read(lambda connection: function(connection, *arguments))
 
+    async def _look(self, function: Callable[..., T], *arguments: Any) -> T:
+        with _failures():
+            return await self._catalogue.look(lambda connection: function(connection, *arguments))
+
     async def _write(self, function: Callable[..., T], *arguments: Any) -> T:
         removed = list(self._removed)
 
         def work(connection: sqlite3.Connection) -> T:
-            rows.forget_garbage(connection, removed)
+            if removed:
+                rows.forget_garbage(connection, removed)
             return function(connection, *arguments)
 
         with _failures():
             result = await self._catalogue.write(work)
         self._removed.difference_update(removed)
         return result
+
+    def path_of(self, blob: str) -> Path:
+        """Where the bytes of `blob` lie."""
+        return self._blobs.path_of(blob)
 
     def release(self, blobs: Sequence[str]) -> None:
         """Lets go of blobs that a reader held, and removes those that became garbage meanwhile."""
@@ -229,18 +149,18 @@ class FileBackend:
     def _remove(self, blobs: Sequence[str]) -> None:
         """Unlinks garbage. What cannot be unlinked now is tried again at the next start."""
         try:
-            self.blobs.remove_all(blobs)
+            self._blobs.remove_all(blobs)
         except OSError:
             log.warning("could not unlink replaced bytes; they go at the next start", exc_info=True)
         else:
             self._removed.update(blobs)
 
     async def head(self, key: str) -> Record | None:
-        return await self._read(rows.find_record, key)
+        return await self._look(rows.find_record, key)
 
     async def get(self, key: str, choose: Choose, *, whole: bool) -> tuple[Record, Reader | None] | None:
         for _ in range(_ATTEMPTS):
-            stored = await self._read(rows.find_stored, key)
+            stored = await self._look(rows.find_stored, key)
             if stored is None:
                 return None
             span = choose(stored.record)
@@ -253,13 +173,15 @@ class FileBackend:
             f"the bytes of {key!r} are missing or replaced too fast to be opened"
         )
 
-    async def _open(self, key: str, stored: rows.Stored, span: Span) -> FileReader | None:
+    async def _open(self, key: str, stored: rows.Stored, span: Span) -> Reader | None:
         """A reader of the span; None when the object was replaced meanwhile."""
+        if stored.content is not None:
+            return BytesReader(stored.content, span)
         pieces = _pieces(stored.segments, span)
         if len(stored.segments) == 1:
             if not pieces:
                 return FileReader(self, [], -1, pinned=False)
-            path = self.blobs.path_of(pieces[0][0])
+            path = self._blobs.path_of(pieces[0][0])
 
             def open_now() -> FileReader | None:
                 try:
@@ -274,63 +196,88 @@ class FileBackend:
         # parts are opened one by one, so they are held first, and used only if the object is still the same then
         self._pins.hold(blob for blob, _, _ in pieces)
         reader = FileReader(self, pieces, -1, pinned=True)
-        record = await self._read(rows.find_record, key)
+        record = await self._look(rows.find_record, key)
         if record is None or record.version != stored.record.version:
             await reader.aclose()
             return None
         return reader
 
     async def put(self, draft: Draft, source: Source, condition: Condition | None) -> Record | None:
-        staged, checksums = await self._stage(source)
-        record = Record(
-            draft.key,
-            new_version(),
-            source.digester.size,
-            source.digester.md5,
-            self._now(),
-            checksums,
-            draft.http,
-            draft.custom,
-        )
+        async with contextlib.aclosing(source.blocks()) as blocks:
+            # a block is shorter than a block only at the end, so a first one that is small is the whole value
+            first = await anext(blocks, b"") if source.data is None else source.data
+            if len(first) <= INLINE_BYTES:
+                return await self._put_inline(draft, source, bytes(first), condition)
+            staged, checksums = await self._stage(source, blocks, first)
+        record = self._record(draft, source, checksums)
         garbage = await self._settle(staged, rows.put_object, record, staged.blob, condition)
         return None if garbage is None else record
 
+    async def _put_inline(
+        self, draft: Draft, source: Source, data: bytes, condition: Condition | None
+    ) -> Record | None:
+        """Bytes and row in one commit, hashed by the thread that commits: one to wait for."""
+
+        def work(connection: sqlite3.Connection) -> tuple[Record, list[str] | None]:
+            source.digester.update(data)
+            record = self._record(draft, source, source.digester.verified())
+            return record, rows.put_object(connection, record, data, condition)
+
+        record, garbage = await self._write(work)
+        if garbage is None:
+            return None
+        if garbage:
+            await self._tidy(garbage)
+        return record
+
+    def _record(self, draft: Draft, source: Source, checksums: Mapping[str, str]) -> Record:
+        """The record of a value that was drained and verified."""
+        digester = source.digester
+        return Record(
+            draft.key, new_version(), digester.size, digester.md5, self._now(), checksums, draft.http, draft.custom
+        )
+
     async def put_part(self, key: str, upload: str, number: int, source: Source) -> str:
-        staged, _ = await self._stage(source)
+        async with contextlib.aclosing(source.blocks()) as blocks:
+            staged, _ = await self._stage(source, blocks, source.data)
         part = StoredPart(number, new_token(), source.digester.size)
         await self._settle(staged, rows.put_part, key, upload, part, staged.blob, source.digester.md5)
         return part.etag
 
-    async def _stage(self, source: Source) -> tuple[Staged, dict[str, str]]:
-        """The source's bytes, verified, synced and linked, and the checksums to keep; or nothing is left of it."""
+    async def _stage(
+        self, source: Source, blocks: AsyncIterator[Block], first: Block | None
+    ) -> tuple[Staged, dict[str, str]]:
+        """The source's bytes, verified, synced and linked, and the checksums to keep; or nothing is left of it.
+
+        `first` was taken off the blocks; it is all of them when the source is in memory.
+        """
         digester = source.digester
-        staged = self.blobs.stage()
+        staged = self._blobs.stage()
+
+        def step(block: Block) -> None:
+            digester.update(block)
+            staged.write(block)
+
+        def finish(block: Block | None) -> dict[str, str]:
+            if block is not None:
+                digester.update(block)
+            checksums = digester.verified()
+            if block is not None:
+                staged.write(block)
+            staged.link()
+            return checksums
+
         try:
             if source.data is not None:
-                data = memoryview(source.data)
-
-                def whole() -> dict[str, str]:
-                    digester.update(data)
-                    checksums = digester.verified()
-                    staged.write(data)
-                    staged.link()
-                    return checksums
-
-                return staged, await self.run(whole)
-
-            def step(block: bytes | memoryview) -> None:
-                digester.update(block)
-                staged.write(block)
-
-            async with contextlib.aclosing(source.blocks()) as blocks:
-                async for block in blocks:
-                    await self.run(lambda block=block: step(block))  # type: ignore[misc]
-            checksums = digester.verified()
-            await self.run(staged.link)
+                return staged, await self.run(lambda: finish(source.data))
+            if first is not None:
+                await self.run(lambda: step(first))
+            async for block in blocks:
+                await self.run(lambda block=block: step(block))  # type: ignore[misc]
+            return staged, await self.run(lambda: finish(None))
         except BaseException:
             await self._undo(staged)
             raise
-        return staged, checksums
 
     async def _undo(self, staged: Staged) -> None:
         """Removes a blob that no row points at. It may fail, and is logged then: the next start does it."""

@@ -30,10 +30,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object with where its bytes are."""
+    """An object with its bytes, when the catalogue holds them, or else where they are."""
 
     record: Record
-    segments: tuple[Segment, ...]
+    segments: tuple[Segment, ...] = ()
+    content: bytes | None = None
 
 
 def _text(value: object) -> str:
@@ -62,22 +63,31 @@ def find_record(connection: sqlite3.Connection, key: str) -> Record | None:
 
 
 def find_stored(connection: sqlite3.Connection, key: str) -> Stored | None:
-    """The object and its segments in order, of one moment; None when there is none."""
+    """The object, and its content or its segments in order, of one moment; None when there is none."""
     connection.execute("BEGIN")
     try:
         row = connection.execute(
-            f"SELECT blob, upload, {COLUMNS} FROM objects WHERE key = ?", (key.encode(),)
+            f"SELECT blob, upload, content, {COLUMNS} FROM objects WHERE key = ?", (key.encode(),)
         ).fetchone()
         if row is None:
             return None
-        blob, upload, *rest = row
+        blob, upload, content, *rest = row
         record = record_of(tuple(rest))
+        if content is not None:
+            return Stored(record, content=_content(connection, content))
         if blob is not None:
             return Stored(record, (Segment(blob, record.size),))
         parts = connection.execute("SELECT blob, size FROM parts WHERE upload = ? ORDER BY number", (upload,))
         return Stored(record, tuple(Segment(*part) for part in parts))
     finally:
         connection.execute("ROLLBACK")
+
+
+def _content(connection: sqlite3.Connection, number: int) -> bytes:
+    row: tuple[bytes] | None = connection.execute("SELECT data FROM contents WHERE id = ?", (number,)).fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError(f"the catalogue has lost content {number}")
+    return row[0]
 
 
 def list_page(connection: sqlite3.Connection, query: Query) -> Page:
@@ -100,10 +110,13 @@ def list_page(connection: sqlite3.Connection, query: Query) -> Page:
 
 def _drop(connection: sqlite3.Connection, key: bytes) -> list[str]:
     """Removes the object's rows and returns the blobs that nothing points at any more, noted as garbage."""
-    row = connection.execute("DELETE FROM objects WHERE key = ? RETURNING blob, upload", (key,)).fetchone()
+    row = connection.execute("DELETE FROM objects WHERE key = ? RETURNING blob, upload, content", (key,)).fetchone()
     if row is None:
         return []
-    blob, upload = row
+    blob, upload, content = row
+    if content is not None:
+        connection.execute("DELETE FROM contents WHERE id = ?", (content,))
+        return []
     if blob is not None:
         return _discard(connection, [blob])
     gone = connection.execute("DELETE FROM parts WHERE upload = ? RETURNING blob", (upload,)).fetchall()
@@ -115,9 +128,16 @@ def _discard(connection: sqlite3.Connection, blobs: list[str]) -> list[str]:
     return blobs
 
 
-def _insert(connection: sqlite3.Connection, record: Record, blob: str | None, upload: str | None) -> None:
+def _insert(
+    connection: sqlite3.Connection,
+    record: Record,
+    *,
+    blob: str | None = None,
+    upload: str | None = None,
+    content: int | None = None,
+) -> None:
     connection.execute(
-        "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             record.key.encode(),
             blob,
@@ -129,21 +149,29 @@ def _insert(connection: sqlite3.Connection, record: Record, blob: str | None, up
             _text(dict(record.checksums)),
             _text(record.http.stored()),
             _text(dict(record.custom)),
+            content,
         ),
     )
 
 
 def put_object(
-    connection: sqlite3.Connection, record: Record, blob: str, condition: Condition | None
+    connection: sqlite3.Connection, record: Record, held: str | bytes, condition: Condition | None
 ) -> list[str] | None:
-    """Replaces the object when the condition holds for what is there; the blobs that became garbage, or None."""
+    """Replaces the object when the condition holds for what is there; the blobs that became garbage, or None.
+
+    `held`: the name of the blob that holds the bytes, or the bytes themselves, to be kept in the catalogue.
+    """
     key = record.key.encode()
     if condition is not None:
         found = connection.execute("SELECT etag, uploaded FROM objects WHERE key = ?", (key,)).fetchone()
         if not (condition.holds_for_missing() if found is None else condition.holds(*found)):
             return None
     garbage = _drop(connection, key)
-    _insert(connection, record, blob, None)
+    if isinstance(held, str):
+        _insert(connection, record, blob=held)
+    else:
+        content = connection.execute("INSERT INTO contents (data) VALUES (?)", (held,)).lastrowid
+        _insert(connection, record, content=content)
     return garbage
 
 
@@ -228,7 +256,7 @@ def complete_upload(
         json.loads(custom),
     )
     garbage = _drop(connection, key.encode()) + _discard(connection, [blob for (blob,) in unused])
-    _insert(connection, record, None, upload)
+    _insert(connection, record, upload=upload)
     connection.execute("UPDATE uploads SET open = 0 WHERE upload = ?", (upload,))
     return record, garbage
 

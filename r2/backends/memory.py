@@ -11,9 +11,8 @@ from ..checksums import multipart_etag
 from ..conditions import Condition
 from ..errors import InternalError, NoSuchUpload
 from ..listing import page_of
-from ..ranges import Span
 from ..source import Source
-from .common import CHUNK_BYTES, new_token, new_version, wall_clock
+from .common import BytesReader, new_token, new_version, wall_clock
 
 DIFFERENCES: Final = {
     "durability": "everything is lost with the process: this backend is for unit tests",
@@ -33,27 +32,6 @@ class _Upload:
     draft: Draft
     parts: dict[int, _Part] = field(default_factory=dict)
     open: bool = True
-
-
-class BytesReader:
-    """Chunks of bytes that are in memory."""
-
-    __slots__ = ("_view",)
-
-    def __init__(self, data: bytes, span: Span) -> None:
-        self._view = memoryview(data)[span.offset : span.offset + span.length]
-
-    def __aiter__(self) -> "BytesReader":
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not len(self._view):
-            raise StopAsyncIteration
-        chunk, self._view = bytes(self._view[:CHUNK_BYTES]), self._view[CHUNK_BYTES:]
-        return chunk
-
-    async def aclose(self) -> None:
-        self._view = memoryview(b"")
 
 
 class MemoryBackend:

@@ -117,27 +117,24 @@ class BlobLayout:
     async def chunk(self, path: BlobPath, offset: int, length: int) -> tuple[Blob, int, Any]:
         """The blob, the number of bytes served and the object whose body streams them; cut at the end of the blob.
 
-        Raises BlobNotFound, BlobRangeNotSatisfiable (`blobs/ranges`). The head comes first, since an empty blob
-        and an offset past the end are answered with the size.
+        Raises BlobNotFound, BlobRangeNotSatisfiable (`blobs/ranges`).
         """
-        blob = await self.stat(path)
-        if blob is None:
-            raise BlobNotFound(path=path.text)
-        if offset >= blob.size:
+        asked = {"range": {"offset": offset, "length": length}}
+        for _ in range(_ATTEMPTS):
+            try:
+                found = await self._bucket.get(path.text, asked)
+            except RangeNotSatisfiable:
+                blob = await self.stat(path)
+                if blob is not None and offset < blob.size:
+                    continue  # a longer one came in between
+            else:
+                blob = None if found is None else _blob(found)
+                if blob is not None:
+                    return blob, min(length, blob.size - offset), found
+            if blob is None:
+                raise BlobNotFound(path=path.text)
             raise BlobRangeNotSatisfiable(bytes=blob.size)
-        served = min(length, blob.size - offset)
-        try:
-            found = await self._bucket.get(path.text, {"range": {"offset": offset, "length": served}})
-        except RangeNotSatisfiable:
-            # overwritten by a shorter one between the two
-            raise BlobRangeNotSatisfiable(bytes=offset) from None
-        if found is None:
-            raise BlobNotFound(path=path.text)
-        if found.size != blob.size:
-            # overwritten between the two: describe what is being served
-            blob = _blob(found)
-            served = min(served, blob.size - offset)
-        return blob, served, found
+        raise BlobStoreUnavailable
 
     async def page(self, prefix: str, cursor: str | None, limit: int) -> tuple[list[Blob], str | None]:
         """A page in the order of the paths' bytes, and the cursor of the next one or None.

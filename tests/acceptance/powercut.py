@@ -6,11 +6,18 @@ writes are lost, kept, kept up to a point, or kept at random and torn at sector 
 
 import random
 import re
-from collections.abc import Callable, Iterator
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 SECTOR = 512
+KINDS = ("none", "all", "prefix", "random", "random")
+"""Of the images that are built of the disk at every cut."""
 CALLS = (
     "openat,open,creat,pwrite64,write,fdatasync,fsync,ftruncate,truncate,unlink,unlinkat,rename,renameat,renameat2,"
     "link,linkat"
@@ -218,3 +225,64 @@ def _torn(write: tuple[int, bytes | None], rng: random.Random) -> tuple[int, byt
     if data is None or len(data) <= SECTOR or rng.random() < 0.5:
         return write
     return offset, data[: SECTOR * rng.randrange(1, len(data) // SECTOR + 1)]
+
+
+def traced(workload: Path, folder: Path, writes: int) -> list[Call]:
+    """Runs `workload FOLDER WRITES` under strace; returns its calls. Skips the test where that is not allowed."""
+    trace = folder / "trace"
+    command = ["strace", "-f", "-xx", "-y", "-s", "600000", "-e", f"trace={CALLS}", "-o", str(trace)]
+    done = subprocess.run(
+        [*command, sys.executable, str(workload), str(folder), str(writes)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if done.returncode != 0 and "ptrace" in done.stderr.lower():
+        pytest.skip("this machine does not let processes be traced")
+    assert done.returncode == 0, done.stderr
+    found = list(calls(trace))
+    trace.unlink()
+    return found
+
+
+def _note(call: Call) -> str:
+    """What a `write` says, for the notes of a workload; empty for other calls."""
+    return strings(call.arguments)[0].decode("latin-1") if call.name == "write" else ""
+
+
+async def replayed(
+    found: list[Call],
+    folder: Path,
+    target: Path,
+    cuts: int,
+    *,
+    note: Callable[[str], bool],
+    lost: Callable[[Path], Awaitable[int]],
+    ignore_our_syncs: bool,
+) -> tuple[int, int]:
+    """Replays the calls and cuts the power at `cuts` points, each in five ways.
+
+    `note` takes a line that the workload wrote in, and says whether it was one of its notes; `lost` counts the
+    acknowledged writes that the image in a folder lacks. Returns images built, and those that lack one. With
+    `ignore_our_syncs` the syncs of the threads that the workload named (`SYNCERS`) do nothing.
+    """
+    notes = (_note(call) for call in found)
+    syncers = next((line.split()[1:] for line in notes if line.startswith("SYNCERS ")), [])
+    assert syncers, "the workload did not say which threads sync"
+    disk = Disk(str(folder), frozenset(map(int, syncers)) if ignore_our_syncs else frozenset())
+    rng = random.Random(11)
+    points = set(rng.sample(range(len(found)), min(cuts, len(found))))
+    images = failures = 0
+    for index, call in enumerate(found):
+        line = _note(call)
+        if not line.startswith("SYNCERS ") and not note(line):
+            disk.replay(call)
+        if index in points:
+            for kind in KINDS:
+                shutil.rmtree(target, ignore_errors=True)
+                target.mkdir()
+                disk.image(target, rng, kind)
+                images += 1
+                failures += await lost(target) > 0
+    return images, failures

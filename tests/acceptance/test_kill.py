@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from moorage.r2.backends.file import INLINE_BYTES
 from tests.support.serving import ServedProcess
 
 SECRET = "kill-test-secret"
@@ -112,6 +113,7 @@ async def _cursors(client: httpx.AsyncClient, known: Acknowledged, mode: str) ->
     with contextlib.suppress(httpx.TransportError):
         while True:
             current = (await client.request(**signed("GET", path))).json()
+            known.cursors[mode] = (current["next_cursor"], current["revision"])  # what a reader saw is durable, too
             value = current["next_cursor"] + 1
             known.asked[mode] = value
             body = {"next_cursor": value, "expected_revision": current["revision"]}
@@ -145,7 +147,8 @@ async def _tuples(client: httpx.AsyncClient, known: Acknowledged, rng: random.Ra
 async def _blobs(client: httpx.AsyncClient, known: Acknowledged, rng: random.Random) -> None:
     with contextlib.suppress(httpx.TransportError):
         while True:
-            content = rng.randbytes(rng.randrange(0, 70_000))
+            # of both kinds: in the bucket's catalogue, and in files
+            content = rng.randbytes(rng.choice((rng.randrange(70_000), INLINE_BYTES + rng.randrange(2), 200_000)))
             digest = hashlib.sha256(content).hexdigest()
             path = f"assets/kill/{next(known.numbers)}.bin"
             body = {"path": path, "digest": digest, "contentBase64": base64.b64encode(content).decode()}

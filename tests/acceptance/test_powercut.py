@@ -4,11 +4,8 @@ Needs `strace`. The control replays the same trace with our own syncs ignored: t
 or the proof proves nothing.
 """
 
-import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,31 +14,11 @@ import pytest
 
 from moorage.durable_objects.runtime.clone import loads
 
-from .powercut import CALLS, Call, Disk, calls, strings
+from .powercut import replayed, traced
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 WORKLOAD = Path(__file__).with_name("powercut_workload.py")
-KINDS = ("none", "all", "prefix", "random", "random")
-
-
-def traced(folder: Path, writes: int) -> list[Call]:
-    """Runs the workload under strace; returns its calls."""
-    trace = folder / "trace"
-    command = ["strace", "-f", "-xx", "-y", "-s", "200000", "-e", f"trace={CALLS}", "-o", str(trace)]
-    done = subprocess.run(
-        [*command, sys.executable, str(WORKLOAD), str(folder), str(writes)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    if done.returncode != 0 and "ptrace" in done.stderr.lower():
-        pytest.skip("this machine does not let processes be traced")
-    assert done.returncode == 0, done.stderr
-    found = list(calls(trace))
-    trace.unlink()
-    return found
 
 
 def lost(image: Path, acknowledged: dict[tuple[str, str], str]) -> int:
@@ -65,49 +42,44 @@ def lost(image: Path, acknowledged: dict[tuple[str, str], str]) -> int:
     return missing
 
 
-def replayed(
-    found: list[Call], folder: Path, target: Path, cuts: int, *, ignore_our_syncs: bool
-) -> tuple[int, int, int]:
-    """Returns images built, images that lack an acknowledged write, and acknowledged writes at the end."""
-    root = str(folder)
-    syncers: frozenset[int] = frozenset()
-    for call in found:
-        text = strings(call.arguments)[0].decode("latin-1") if call.name == "write" else ""
-        if text.startswith("SYNCERS "):
-            syncers = frozenset(int(number) for number in text.split()[1:])
-            break
-    assert syncers, "the workload did not say which threads sync"
-    disk = Disk(root, syncers if ignore_our_syncs else frozenset())
-    rng = random.Random(11)
-    points = set(rng.sample(range(len(found)), min(cuts, len(found))))
-    acknowledged: dict[tuple[str, str], str] = {}
-    images = failures = 0
-    for index, call in enumerate(found):
-        text = strings(call.arguments)[0].decode("latin-1") if call.name == "write" else ""
-        if text.startswith("ACK "):
-            _, object_id, number, value = text.rstrip("\n").split(" ", 3)
-            acknowledged[object_id, number] = value
-        elif not text.startswith("SYNCERS"):
-            disk.replay(call)
-        if index in points:
-            for kind in KINDS:
-                shutil.rmtree(target, ignore_errors=True)
-                target.mkdir()
-                disk.image(target, rng, kind)
-                images += 1
-                failures += lost(target, acknowledged) > 0
-    return images, failures, len(acknowledged)
+class Acknowledged(dict[tuple[str, str], str]):
+    """The value of every acknowledged write, by object and number."""
+
+    def note(self, line: str) -> bool:
+        """Takes a line of the workload's notes in; False for any other."""
+        if not line.startswith("ACK "):
+            return False
+        _, object_id, number, value = line.rstrip("\n").split(" ", 3)
+        self[object_id, number] = value
+        return True
+
+    async def lost(self, image: Path) -> int:
+        return lost(image, self)
 
 
 @pytest.mark.timeout(1800)
-def test_power_cuts_lose_nothing_acknowledged(tmp_path: Path, full_size: bool) -> None:
+async def test_power_cuts_lose_nothing_acknowledged(tmp_path: Path, full_size: bool) -> None:
     work = tmp_path / "work"
     work.mkdir()
     writes, cuts = (2400, 300) if full_size else (240, 30)
-    found = traced(work, writes)
-    images, failures, acknowledged = replayed(found, work, tmp_path / "image", cuts, ignore_our_syncs=False)
+    found = traced(WORKLOAD, work, writes)
+
+    async def cut(ignore_our_syncs: bool) -> tuple[int, int, int]:
+        known = Acknowledged()
+        images, failures = await replayed(
+            found,
+            work,
+            tmp_path / "image",
+            cuts,
+            note=known.note,
+            lost=known.lost,
+            ignore_our_syncs=ignore_our_syncs,
+        )
+        return images, failures, len(known)
+
+    images, failures, acknowledged = await cut(ignore_our_syncs=False)
     assert acknowledged == writes
     assert images >= 5 * cuts * 0.9
     assert failures == 0, f"{failures} of {images} images lack an acknowledged write"
-    control, lossy, _ = replayed(found, work, tmp_path / "image", cuts, ignore_our_syncs=True)
+    control, lossy, _ = await cut(ignore_our_syncs=True)
     assert lossy > control // 10, "the control lost nothing: the proof proves nothing"

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from moorage.protocols import blobs as rules
 from moorage.protocols.javascript import ABSENT
+from moorage.protocols.json_body import NotJson, parse_as
 from moorage.protocols.wire import WireError
 from moorage.protocols.wire import blobs as errors
 
@@ -181,6 +183,51 @@ class TestContent:
     def test_garbage_beyond_the_limit_is_garbage(self) -> None:
         with pytest.raises(errors.InvalidBlobContent):
             rules.decode_content("####" * 10, 3, errors.BlobTooLarge)
+
+
+def _verdict(body: rules.Body) -> bytes | str:
+    try:
+        return rules.decode_content(body.contentBase64, 6, errors.BlobTooLarge)
+    except WireError as error:
+        return error.code
+
+
+class TestContentBody:
+    """Content that is decoded with the body is what the rule makes of it as text."""
+
+    @given(st.text(alphabet='AQYZaz09+/=-_ \n"\\\u00e9\u2028', max_size=13), st.booleans())
+    def test_as_the_rule(self, text: str, escaped: bool) -> None:
+        data = json.dumps({"path": 1, "contentBase64": text}, ensure_ascii=escaped).replace("+", "\\u002b").encode()
+        body = rules.parse_content_body(data)
+        assert body.path == 1
+        assert _verdict(body) == _verdict(parse_as(rules.Body, data))
+
+    @pytest.mark.parametrize(
+        ("text", "verdict"),
+        [
+            ('{"contentBase64":"eA=="}', b"x"),
+            ('{"contentBase64":""}', b""),
+            ('{"contentBase64":"eB=="}', b"x"),  # bits beyond the last byte are ignored
+            ('{"contentBase64":"\\u0065A=="}', b"x"),
+            ('{"contentBase64":"!","contentBase64":"eA=="}', b"x"),  # the last member counts
+            ('{"contentBase64":"eA==","contentBase64":"!"}', "invalid_blob_content"),
+            ('{"contentBase64":"eA"}', "invalid_blob_content"),
+            ('{"contentBase64":"AAAA===="}', "invalid_blob_content"),
+            ('{"contentBase64":null}', "invalid_blob_content"),
+            ('{"contentBase64":[120]}', "invalid_blob_content"),
+            ("{}", "invalid_blob_content"),
+            ('{"contentBase64":"\\ud800"}', "invalid_blob_content"),
+            ('{"contentBase64":"AAAAAAAAAAA="}', "blob_too_large"),
+            ('{"contentBase64":"AAAAAAAAAAAA!"}', "invalid_blob_content"),
+        ],
+    )
+    def test_cases(self, text: str, verdict: bytes | str) -> None:
+        assert _verdict(rules.parse_content_body(text.encode())) == verdict
+
+    @pytest.mark.parametrize("data", [b"", b"[]", b'"x"', b'{"contentBase64":"eA=="', b"\xff", b"[" * 100_000])
+    def test_what_is_no_object(self, data: bytes) -> None:
+        with pytest.raises(NotJson):
+            rules.parse_content_body(data)
 
 
 def test_ranges() -> None:

@@ -12,23 +12,36 @@ from pathlib import Path
 from moorage.r2 import Bucket
 from moorage.r2.backends.file import FileBackend
 
-OLD = b"old" * 1000
+OLD = b"old" * 60_000
 NEW = b"new" * 100_000
+"""Both too large for the catalogue, so that they are files."""
+SMALL_OLD = b"o" * 3_000
+SMALL_NEW = b"n" * 100_000
 
 
-async def stream() -> AsyncIterator[bytes]:
-    for start in range(0, len(NEW), 100_000):
-        yield NEW[start : start + 100_000]
+async def stream(value: bytes = NEW) -> AsyncIterator[bytes]:
+    for start in range(0, len(value), 70_000):
+        yield value[start : start + 70_000]
 
 
 async def perform(bucket: Bucket, operation: str) -> None:
-    """One of the operations that change a bucket."""
+    """One of the operations that change a bucket: `k` is in a file, `s` in the catalogue."""
     if operation == "put":
         await bucket.put("k", NEW)
     elif operation == "stream":
         await bucket.put("k", stream())
+    elif operation == "shrink":
+        await bucket.put("k", SMALL_NEW)
     elif operation == "delete":
         await bucket.delete("k")
+    elif operation == "small put":
+        await bucket.put("s", SMALL_NEW)
+    elif operation == "small stream":
+        await bucket.put("s", stream(SMALL_NEW))
+    elif operation == "grow":
+        await bucket.put("s", NEW)
+    elif operation == "small delete":
+        await bucket.delete("s")
     elif operation == "part":
         upload = bucket.resumeMultipartUpload("k", os.environ["UPLOAD"])
         await upload.uploadPart(2, NEW)
