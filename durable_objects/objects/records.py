@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ from moorage.protocols.wire.records import (
 )
 
 from . import records_sql as sql
+
+T = TypeVar("T")
 
 INLINE_BYTES: Final = 3 * 512 * 1024
 """Contents above this lie in chunks: a row may have about 2 MB on the hosted platform (storage 2.1)."""
@@ -339,22 +341,23 @@ class Records:
         now = self._now()
         new = decision.records
         newest = int(self._sql.exec(sql.TAKE_REVISIONS, len(new)).one()["current_revision"])
-        small = [record for record in new if record.byte_length <= INLINE_BYTES]
-        for start in range(0, len(small), sql.COMMITS_PER_STATEMENT):
-            rows = small[start : start + sql.COMMITS_PER_STATEMENT]
-            values = [value for row in rows for value in (row.sha, row.content, row.digest, row.byte_length)]
-            self._sql.exec(sql.COMMIT_STATEMENTS[len(rows)], lot.slug, now, *values)
-        for record in new:
+        numbered = list(enumerate(new, newest - len(new) + 1))
+        small = [pair for pair in numbered if pair[1].byte_length <= INLINE_BYTES]
+        for rows in _batched(small, sql.COMMITS_PER_STATEMENT):
+            values = [value for revision, row in rows for value in (revision, row.content, row.byte_length)]
+            self._sql.exec(sql.COMMIT_STATEMENTS[len(rows)], *values)
+        for revision, record in numbered:
             if record.byte_length > INLINE_BYTES:
-                self._store_large_commit(lot.slug, record, now)
-        journal = msgspec.json.encode([[record.sha, record.digest] for record in new]).decode()
-        self._sql.exec(sql.INSERT_COMMIT_JOURNAL, lot.slug, newest - len(new) + 1, now, journal)
+                self._store_large_commit(lot.slug, revision, record)
+        for rows in _batched(numbered, sql.COMMITS_PER_STATEMENT):
+            values = [value for revision, row in rows for value in (row.sha, row.digest, revision)]
+            self._sql.exec(sql.COMMIT_JOURNAL_STATEMENTS[len(rows)], lot.slug, now, *values)
         return decision, newest
 
-    def _store_large_commit(self, slug: str, record: rules.CommitRecord, now: int) -> None:
+    def _store_large_commit(self, slug: str, revision: int, record: rules.CommitRecord) -> None:
         data = record.content.encode()
         chunks = _chunks(data)
-        self._sql.exec(sql.INSERT_LARGE_COMMIT, slug, record.sha, record.digest, len(data), len(chunks), now)
+        self._sql.exec(sql.INSERT_LARGE_COMMIT, revision, len(data), len(chunks))
         for index, chunk in enumerate(chunks):
             self._sql.exec(sql.INSERT_BACKFILL_CHUNK, slug, "commits", record.sha, index, chunk)
 
@@ -364,6 +367,10 @@ def _chunks(content: bytes) -> list[str]:
         base64.b64encode(content[start : start + CHUNK_BYTES]).decode()
         for start in range(0, len(content), CHUNK_BYTES)
     ]
+
+
+def _batched(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 def _json_size(record: dict[str, Any]) -> int:

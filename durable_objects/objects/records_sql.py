@@ -2,8 +2,10 @@
 
 Names of tables and columns are the reference's, so that data and tools carry over. Differences, each for speed: the
 journal has no rowid and one index by repository, section and store revision (exports merge one ordered scan per
-section, so no scan ever meets a row that it does not give), and live records have an index of their own (a list must
-not walk over tombstones).
+section, so no scan ever meets a row that it does not give), live records have an index of their own (a list must not
+walk over tombstones), and the contents of commits lie in the order in which they were written: keyed by their shas,
+which are random, every one of them would dirty a page of an index more. Rows that were imported under the reference's
+layout (`exact_review_record_backfill`) are read where they are.
 """
 
 from typing import Final
@@ -57,6 +59,13 @@ CREATE TABLE IF NOT EXISTS exact_review_record_backfill_chunks (
   chunk_index INTEGER NOT NULL CHECK (chunk_index >= 0),
   content_base64 TEXT NOT NULL,
   PRIMARY KEY (repo_slug, section, record_id, chunk_index)
+) STRICT;
+CREATE TABLE IF NOT EXISTS exact_review_commit_records (
+  store_revision INTEGER PRIMARY KEY CHECK (store_revision >= 1),
+  content TEXT,
+  byte_length INTEGER NOT NULL CHECK (byte_length >= 0),
+  chunk_count INTEGER NOT NULL CHECK (chunk_count >= 0),
+  CHECK ((content IS NULL) = (chunk_count > 0))
 ) STRICT;
 CREATE TABLE IF NOT EXISTS exact_review_record_export_index (
   repo_slug TEXT NOT NULL,
@@ -270,13 +279,21 @@ WHERE journal.repo_slug = ?1 AND journal.section = ?2 AND journal.store_revision
 ORDER BY journal.store_revision LIMIT ?4
 """
 
-EXPORT_COMMITS: Final = """
-SELECT journal.store_revision, journal.section, journal.record_id, journal.digest, journal.deleted, journal.revision,
-       journal.updated_at, record.content, record.byte_length, record.chunk_count
+_COMMIT_CONTENT: Final = """
 FROM exact_review_record_export_index AS journal
-LEFT JOIN exact_review_record_backfill AS record
-  ON record.repo_slug = journal.repo_slug AND record.section = journal.section
-  AND record.record_id = journal.record_id
+LEFT JOIN exact_review_commit_records AS written ON written.store_revision = journal.store_revision
+LEFT JOIN exact_review_record_backfill AS imported
+  ON written.store_revision IS NULL AND imported.repo_slug = journal.repo_slug
+  AND imported.section = journal.section AND imported.record_id = journal.record_id
+"""
+_COMMIT_COLUMNS: Final = """coalesce(written.content, imported.content) AS content,
+       coalesce(written.byte_length, imported.byte_length) AS byte_length,
+       coalesce(written.chunk_count, imported.chunk_count) AS chunk_count"""
+
+EXPORT_COMMITS: Final = f"""
+SELECT journal.store_revision, journal.section, journal.record_id, journal.digest, journal.deleted, journal.revision,
+       journal.updated_at, {_COMMIT_COLUMNS}
+{_COMMIT_CONTENT}
 WHERE journal.repo_slug = ?1 AND journal.section = ?2 AND journal.store_revision > ?3
 ORDER BY journal.store_revision LIMIT ?4
 """
@@ -302,35 +319,44 @@ SELECT record_id, digest FROM exact_review_record_export_index
 WHERE repo_slug = ?1 AND section = 'commits' AND record_id IN (SELECT value FROM json_each(?2))
 """
 
-COMMITS_PER_STATEMENT: Final = 24
+COMMITS_PER_STATEMENT: Final = 32
 """Rows of one insert, so that its bindings stay below the platform's 100."""
 
 
 def insert_commits(count: int) -> str:
-    """Returns the statement for `count` commit records. Bindings: slug, time; then sha, content, digest, byte length
-    per record."""
+    """Returns the statement for the contents of `count` commit records.
+
+    Bindings: store revision, content, byte length per record.
+    """
+    rows = ", ".join(f"(?{at}, ?{at + 1}, ?{at + 2}, 0)" for at in range(1, 1 + 3 * count, 3))
+    return (
+        f"INSERT INTO exact_review_commit_records (store_revision, content, byte_length, chunk_count) VALUES {rows}"
+    )
+
+
+def insert_commit_journal(count: int) -> str:
+    """Returns the statement for the journal rows of `count` commit records.
+
+    Bindings: slug, time; then sha, digest, store revision per record.
+    """
     rows = ", ".join(
-        f"(?1, 'commits', ?{at}, ?{at + 1}, ?{at + 2}, ?{at + 3}, 0, ?2)" for at in range(3, 3 + 4 * count, 4)
+        f"(?1, 'commits', ?{at}, ?{at + 1}, 0, 1, ?{at + 2}, 'backfill', ?2)" for at in range(3, 3 + 3 * count, 3)
     )
     return (
-        "INSERT INTO exact_review_record_backfill"
-        " (repo_slug, section, record_id, content, digest, byte_length, chunk_count, updated_at)"
+        "INSERT INTO exact_review_record_export_index"
+        " (repo_slug, section, record_id, digest, deleted, revision, store_revision, source, updated_at)"
         f" VALUES {rows}"
     )
 
 
 COMMIT_STATEMENTS: Final = {count: insert_commits(count) for count in range(1, COMMITS_PER_STATEMENT + 1)}
+COMMIT_JOURNAL_STATEMENTS: Final = {
+    count: insert_commit_journal(count) for count in range(1, COMMITS_PER_STATEMENT + 1)
+}
 
 INSERT_LARGE_COMMIT: Final = """
-INSERT INTO exact_review_record_backfill
-  (repo_slug, section, record_id, content, digest, byte_length, chunk_count, updated_at)
-VALUES (?1, 'commits', ?2, NULL, ?3, ?4, ?5, ?6)
-"""
-
-INSERT_COMMIT_JOURNAL: Final = """
-INSERT INTO exact_review_record_export_index
-  (repo_slug, section, record_id, digest, deleted, revision, store_revision, source, updated_at)
-SELECT ?1, 'commits', value ->> 0, value ->> 1, 0, 1, ?2 + key, 'backfill', ?3 FROM json_each(?4)
+INSERT INTO exact_review_commit_records (store_revision, content, byte_length, chunk_count)
+VALUES (?1, NULL, ?2, ?3)
 """
 
 LIVE_IDS: Final = """
@@ -343,7 +369,8 @@ SELECT section, record_id FROM exact_review_record_export_index
 WHERE repo_slug = ?1 AND section = ?2 AND store_revision <= ?3 AND deleted = 0
 """
 
-READ_COMMIT: Final = """
-SELECT content, digest, byte_length, chunk_count, updated_at
-FROM exact_review_record_backfill WHERE repo_slug = ?1 AND section = ?2 AND record_id = ?3
+READ_COMMIT: Final = f"""
+SELECT {_COMMIT_COLUMNS}
+{_COMMIT_CONTENT}
+WHERE journal.repo_slug = ?1 AND journal.section = ?2 AND journal.record_id = ?3
 """

@@ -10,94 +10,18 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-import threading
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from .authorizer import LIMITS, allowed
 from .awaitables import wake
-from .commitlog import CommitLog, WalFile, sync_folder
+from .commitlog import CommitLog, WalFile
+from .connecting import PAGE_SIZE, connect
 
-PAGE_SIZE: Final = 4096
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_COMMITS = 500
 UNDONE: Final = "SQLite undid the whole transaction: a write failed in the middle of it, or a conflict asked for it"
-
-_template: bytes | None = None
-_template_lock = threading.Lock()
-
-
-def _empty_file() -> bytes:
-    """An empty database of one page in WAL mode, made once a process by SQLite itself."""
-    global _template
-    with _template_lock:
-        if _template is None:
-            import tempfile
-
-            with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "template.sqlite")
-                connection = sqlite3.connect(path, isolation_level=None)
-                connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("PRAGMA user_version=1")
-                connection.close()
-                _template = Path(path).read_bytes()
-        return _template
-
-
-def create_file(path: str) -> None:
-    """Creates an empty database at `path` durably, or leaves the one that is there. Raises OSError."""
-    folder = os.path.dirname(path)
-    temporary = f"{path}.new-{os.getpid()}-{threading.get_ident()}"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(_empty_file())
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-    sync_folder(folder)
-
-
-def connect(path: str | None, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """A connection to the database at `path`, which is created if need be, or to an empty one in memory for None.
-
-    Raises OSError, sqlite3.Error. For a thread: it also does the first write into a new -wal, which syncs it and its
-    folder.
-    """
-    if path is not None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if not os.path.exists(path):
-            create_file(path)
-    connection = sqlite3.connect(
-        path or ":memory:",
-        timeout=0,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=factory,
-        cached_statements=256,
-    )
-    try:
-        execute = connection.execute
-        if path is not None and execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            execute("PRAGMA journal_mode=WAL")
-        execute("PRAGMA synchronous=NORMAL")
-        execute("PRAGMA wal_autocheckpoint=0")
-        execute("PRAGMA foreign_keys=ON")
-        execute("PRAGMA recursive_triggers=OFF")
-        execute("PRAGMA trusted_schema=ON")
-        if path is not None:
-            version = execute("PRAGMA user_version").fetchone()[0]
-            execute(f"PRAGMA user_version={1 if version < 1 else version}")
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
 
 
 class Database:
@@ -120,6 +44,10 @@ class Database:
         self.begun = self.committed = self.synced = self.hold = 0
         self.implicit = False
         self.explicit = 0
+        # Open savepoints by name; the first may stand for the whole implicit transaction.
+        self._savepoints: list[str] = []
+        self._whole: str | None = None
+        self._commit_wanted = False
         self.on_dirty: Callable[[], None] = lambda: None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_synced: Callable[[], None] = lambda: None
@@ -214,6 +142,11 @@ class Database:
         """Whether any transaction, implicit or explicit, is open."""
         return self.implicit or self.explicit > 0
 
+    @property
+    def nested(self) -> bool:
+        """Whether code runs inside `transaction()` or `transactionSync()`."""
+        return self.explicit > 0 or bool(self._savepoints)
+
     def write(self, *, confirmed: bool = True) -> None:
         """Opens the implicit transaction if none is open; called before every write."""
         if not self.implicit and not self.explicit:
@@ -235,7 +168,7 @@ class Database:
     def lose(self) -> NoReturn:
         """Reports that the open transaction is lost: what followed would be kept without it. Raises sqlite3.Error."""
         error = self.undone_by or sqlite3.OperationalError(UNDONE)
-        self.implicit, self.explicit = False, 0
+        self._forget_transactions()
         self._rolled_back()
         self.failure_of_commit(error)
         raise error
@@ -243,8 +176,12 @@ class Database:
     def commit_implicit(self) -> None:
         """Commits the implicit transaction, if one is open, and hands it to the commit log.
 
-        A refused commit rolls back and reports to `on_failure`; it does not raise.
+        A refused commit rolls back and reports to `on_failure`; it does not raise. While a savepoint is open nothing
+        is committed: its `release` asks for the commit again.
         """
+        if self._savepoints:
+            self._commit_wanted = self.implicit
+            return
         if not self.implicit:
             return
         self.implicit = False
@@ -367,26 +304,53 @@ class Database:
         self._rolled_back()
 
     def savepoint(self, name: str) -> None:
-        """Opens a savepoint inside whatever transaction is open (opening the implicit one if none is)."""
+        """Opens a savepoint inside whatever transaction is open (opening the implicit one if none is).
+
+        One at the very beginning of the implicit transaction is that transaction: a savepoint of its own would make
+        SQLite keep a copy of every page that is changed.
+        """
+        fresh = not self.in_transaction
         self.write()
-        self.connection.execute(f"SAVEPOINT {name}")
+        if fresh:
+            self._whole = name
+        else:
+            self.connection.execute(f"SAVEPOINT {name}")
+        self._savepoints.append(name)
 
     def release(self, name: str) -> None:
         """Keeps what was done since `savepoint(name)`."""
-        self.connection.execute(f"RELEASE {name}")
+        if name == self._whole:
+            self._whole = None
+        else:
+            self.connection.execute(f"RELEASE {name}")
+        self._close_savepoint(name)
 
     def rollback_to(self, name: str) -> None:
         """Undoes what was done since `savepoint(name)` and ends it."""
         if self.lost:
             self.lose()
-        self.connection.execute(f"ROLLBACK TO {name}")
-        self.connection.execute(f"RELEASE {name}")
+        if name == self._whole:
+            self._whole = None
+            self.implicit = False
+            self.connection.execute("ROLLBACK")
+            self._skip()
+        else:
+            self.connection.execute(f"ROLLBACK TO {name}")
+            self.connection.execute(f"RELEASE {name}")
+        self._close_savepoint(name)
         self._rolled_back()
+
+    def _close_savepoint(self, name: str) -> None:
+        del self._savepoints[self._savepoints.index(name) :]
+        if self._commit_wanted and not self._savepoints:
+            self._commit_wanted = False
+            if self.implicit:
+                self.on_dirty()
 
     def rollback_all(self, error: BaseException) -> None:
         """Undoes every open transaction; whoever waits for durability gets `error`."""
         if self.in_transaction:
-            self.implicit, self.explicit = False, 0
+            self._forget_transactions()
             with contextlib.suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
             self._rolled_back()
@@ -399,6 +363,10 @@ class Database:
         waiting, self._waiting = self._waiting, []
         for needed, callback in waiting:
             self.when_durable(min(needed, self.committed), callback)
+
+    def _forget_transactions(self) -> None:
+        self.implicit, self.explicit, self._whole = False, 0, None
+        self._savepoints.clear()
 
     def _rolled_back(self) -> None:
         self.tables.clear()

@@ -16,7 +16,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from .commitlog import CommitLog, WalFile
-from .database import Database, connect
+from .connecting import connect
+from .database import Database
 from .gate import outside
 
 File = tuple[sqlite3.Connection, WalFile]

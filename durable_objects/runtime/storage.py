@@ -219,7 +219,7 @@ class DurableObjectStorage(Operations):
         """
         try:
             self._instance.check()
-            if self._instance.database.explicit:
+            if self._instance.database.nested:
                 raise DurableObjectError("Cannot call deleteAll() within a transaction")
             self._instance.delete_all()
             return Done(None)

@@ -1,5 +1,6 @@
 """The record store: transactions, bytes, chunks, upgrade, query plans, and that no revision ever goes back."""
 
+import base64
 import re
 from typing import Any
 
@@ -158,12 +159,30 @@ def test_receipts_go_after_seven_days_in_bounded_lots() -> None:
 
 def test_the_journal_is_seeded_from_rows_that_have_none(records: Records, storage: Any) -> None:
     records.write_tuple(tuple_write("d-1", items="one\n"))
-    records.write_commits(commit_lot(["c\n"]))
-    storage.sql.exec("DELETE FROM exact_review_record_export_index WHERE section IN ('items', 'commits')")
+    storage.sql.exec("DELETE FROM exact_review_record_export_index WHERE section = 'items'")
+    (imported,) = commit_lot(["imported\n"]).records
+    large = "x" * (INLINE_BYTES + 1)
+    (chunked,) = commit_lot([large]).records
+    for record, content, chunks in ((imported, imported.content, 0), (chunked, None, 1)):
+        storage.sql.exec(
+            "INSERT INTO exact_review_record_backfill VALUES (?, 'commits', ?, ?, ?, ?, ?, 1000)",
+            *(SLUG, record.sha, content, record.digest, record.byte_length, chunks),
+        )
+    storage.sql.exec(
+        "INSERT INTO exact_review_record_backfill_chunks VALUES (?, 'commits', ?, 0, ?)",
+        *(SLUG, chunked.sha, base64.b64encode(large.encode()).decode()),
+    )
 
     again = Records(storage, lambda: 2_000)
 
     rows = export(again)["records"]
+    contents = {row["id"]: row["content"] for row in rows if row["section"] == "commits"}
+    assert contents == {imported.sha: "imported\n", chunked.sha: large}
+    assert again.file(SLUG, "commits", imported.sha) == b"imported\n"
+    assert again.file(SLUG, "commits", chunked.sha) == large.encode()
+    decision, _ = again.write_commits(commit_lot(["imported\n"]))
+    assert isinstance(decision, rules.CommitInsert)
+    assert (decision.records, decision.unchanged) == ((), 1)
     assert {row["section"] for row in rows} == set(rules.SECTIONS)
     revisions = [row["storeRevision"] for row in rows]
     assert revisions == sorted(set(revisions))

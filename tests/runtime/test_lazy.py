@@ -21,9 +21,9 @@ from moorage.durable_objects.runtime import (
     Runtime,
     RuntimeSettings,
     commitlog,
+    connecting,
     lazy,
 )
-from moorage.durable_objects.runtime import database as databases
 from moorage.durable_objects.runtime.commitlog import NoSync
 from moorage.durable_objects.runtime.testing import ControlledLog, ManualClock
 
@@ -144,7 +144,7 @@ async def test_reads_leave_no_file_and_sync_nothing(
     synced: list[Any] = []
     for name in ("full_sync", "sync_folder"):
         monkeypatch.setattr(commitlog, name, synced.append)
-    monkeypatch.setattr(databases, "create_file", synced.append)
+    monkeypatch.setattr(connecting, "create_file", synced.append)
     assert await stub_of(runtime).look() == [None, [], None, None, [], [{"one": 1}]]
     await stub_of(runtime).undo()
     assert await stub_of(runtime).get() is None
