@@ -82,23 +82,31 @@ class AlarmSlot:
         if milliseconds is None:
             database.connection.execute("DELETE FROM _cf_METADATA WHERE key=1")
             return
-        if not database.has_table("_cf_METADATA"):
-            database.connection.execute("CREATE TABLE _cf_METADATA(key INTEGER PRIMARY KEY, value BLOB)")
-            database.tables["_cf_METADATA"] = True
         self._counter = (self._counter + 1) % _NANOSECONDS
         value = milliseconds * _NANOSECONDS + self._counter
         if value == self.raw() or value == self.firing:
             value += 1
+        self._store(value)
+
+    def _store(self, value: int) -> None:
+        database = self._instance.database
+        if not database.has_table("_cf_METADATA"):
+            database.connection.execute("CREATE TABLE _cf_METADATA(key INTEGER PRIMARY KEY, value BLOB)")
+            database.tables["_cf_METADATA"] = True
         database.connection.execute(
             "INSERT INTO _cf_METADATA(key,value) VALUES(1,?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
             (value,),
         )
 
     def restore(self, value: int | None) -> None:
-        """After everything was deleted: stores raw nanoseconds again, or, with None, lets the index know."""
+        """After everything was deleted: stores raw nanoseconds again, or, with None, lets the index know.
+
+        The alarm whose handler runs stays that very alarm: it is not to fire anew.
+        """
         self.touched = True
         if value is not None:
-            self.set(value // _NANOSECONDS)
+            self._instance.database.write()
+            self._store(value)
 
     def before_commit(self) -> tuple[WalFile, ...]:
         """Puts an alarm that is earlier than the index knows into the index; returns what must be synced first."""

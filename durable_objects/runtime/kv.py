@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from moorage.protocols.javascript import to_number
+
 from .clone import DataCloneError, Undefined, dumps, loads
 from .errors import DurableObjectError
 from .javascript import text_of, well_formed
@@ -41,7 +43,7 @@ class Range:
 def list_range(options: Mapping[str, Any] | None) -> Range:
     """Checks the options of `list()` and returns them.
 
-    Raises TypeError for `start` with `startAfter`, and for a limit below 1 (semantics 6.6).
+    Raises TypeError for `start` with `startAfter`, and for a limit below 1 (semantics 6.6) or of more than 32 bits.
     """
     if options is None or isinstance(options, Undefined):
         return Range()
@@ -61,13 +63,13 @@ def list_range(options: Mapping[str, Any] | None) -> Range:
 
 
 def _limit(value: Any) -> int:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isnan(number) or number < 1:
+    number = value if isinstance(value, int | float) else to_number(value)
+    whole = math.trunc(number) if math.isfinite(number) else 0
+    if not -(2**31) <= whole < 2**31:
+        raise TypeError("Value out of range. Must be between -2147483648 and 2147483647 (inclusive).")
+    if whole < 1:
         raise TypeError("List limit must be positive.")
-    return int(min(number, 2**31 - 1))
+    return whole
 
 
 def _after_prefix(prefix: str) -> str | None:

@@ -31,6 +31,8 @@ NO_SYNC_KV: Final = (
     "`enableSql = true` in your workerd config for the class. Note that this change cannot be made after the class "
     "is already deployed to production."
 )
+_LAST_MOMENT: Final = (2**63 - 1) // 1_000_000
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _PUT_FORMS: Final = (
     "put() may only be called with a single key-value pair and optional options as put(key, value, options) or with "
     "multiple key-value pairs and optional options as put(entries, options)"
@@ -43,19 +45,28 @@ def _many(keys: Any) -> bool:
     )
 
 
+def _milliseconds(moment: datetime.datetime) -> int:
+    # not by `timestamp()`, whose float may be a millisecond short
+    return (moment.astimezone(datetime.UTC) - _EPOCH) // datetime.timedelta(milliseconds=1)
+
+
 def alarm_time(value: Any, now: int) -> int:
     """Returns the alarm time in milliseconds; a time in the past counts as `now` (semantics 10.2).
 
-    `value` is milliseconds or a datetime (a naive one is local time). Raises TypeError for times at or before 1970
-    and for what is no time.
+    `value` is milliseconds or a datetime (a naive one is local time). Raises TypeError for times at or before 1970,
+    for those whose nanoseconds need more than 64 bits, and for what is no time.
     """
     if isinstance(value, datetime.datetime):
-        value = value.timestamp() * 1000
+        value = _milliseconds(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"setAlarm() takes milliseconds since 1970 or a datetime, not {type(value).__name__}")
-    if (isinstance(value, float) and not math.isfinite(value)) or abs(value) > 8.64e15:
+    if isinstance(value, float) and not math.isfinite(value):
         raise TypeError("The value cannot be converted because it is not a valid Date.")
     moment = math.trunc(value)
+    if moment >= _LAST_MOMENT:
+        raise TypeError("This API doesn't support dates after 2189.")
+    if moment <= -_LAST_MOMENT:
+        raise TypeError("This API doesn't support dates before 1687.")
     if moment <= 0:
         raise TypeError("setAlarm() cannot be called with an alarm time <= 0")
     return max(moment, now)
@@ -241,7 +252,7 @@ class DurableObjectStorage(Operations):
         """
         self._instance.check()
         if isinstance(timestamp, datetime.datetime):
-            timestamp = timestamp.timestamp() * 1000
+            timestamp = _milliseconds(timestamp)
         if isinstance(timestamp, bool) or not isinstance(timestamp, int | float) or not math.isfinite(timestamp):
             raise TypeError("getBookmarkForTime() takes milliseconds since 1970 or a datetime")
         return self._bookmarks.for_time(int(timestamp))

@@ -12,9 +12,7 @@ from moorage.durable_objects.runtime.outgoing import outgoing
 from moorage.durable_objects.runtime.web import Response
 
 from .do_sockets import WebSocketMixin
-from .do_values import Custom, JavaScriptOnly, MyError, decode, drain, flags, fold
-
-ERRORS: dict[str, type[Exception]] = {"Error": Exception, "TypeError": TypeError, "RangeError": ValueError}
+from .do_values import ERRORS, Custom, JavaScriptOnly, MyError, decode, drain, flags, fold
 
 
 class Shared:

@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from moorage.durable_objects.runtime import undefined
 
-UTC = datetime.UTC
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+ERRORS: Final[dict[str, type[Exception]]] = {
+    "Error": Exception, "RangeError": ValueError, "TypeError": TypeError, "SyntaxError": SyntaxError,
+}  # fmt: skip
+_ERROR_NAMES: Final = {"Exception": "Error", "ValueError": "RangeError", "RuntimeError": "Error"}
+_FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL}
+"""Flags of a regular expression that Python has, too."""
 UNDEFINED: Final = "<undefined>"
 
 
@@ -52,7 +58,7 @@ def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
         case "bigint":
             return BigInt(value["v"])
         case "date":
-            return datetime.datetime.fromtimestamp(value["ms"] / 1000, UTC)
+            return EPOCH + datetime.timedelta(milliseconds=value["ms"])
         case "invalid-date":
             return math.nan
         case "bytes":
@@ -64,10 +70,11 @@ def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
         case "set":
             return {decode(item, variables, clock) for item in value["v"]}
         case "error":
-            kinds = {"TypeError": TypeError, "Error": Exception, "RangeError": ValueError}
-            return kinds.get(value["name"], Exception)(value["message"])
+            kind_of_error = ERRORS.get(value["name"]) or type(value["name"], (Exception,), {})
+            return kind_of_error(value["message"])
         case "regexp":
-            return re.compile(value.get("source", value.get("v", "")))
+            source, flags = _pattern(value)
+            return re.compile(source, sum(_FLAGS[flag] for flag in flags))
         case "fill":
             return value["s"] * value["n"]
         case "keys":
@@ -88,7 +95,7 @@ def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
             if value.get("upper"):
                 found = found.upper()
             if "dateplus" in value:
-                found = datetime.datetime.fromtimestamp((found + value["dateplus"]) / 1000, UTC)
+                found = EPOCH + datetime.timedelta(milliseconds=found + value["dateplus"])
             return found
         case "custom":
             return Custom(decode(value["v"], variables, clock))
@@ -118,6 +125,14 @@ class BigInt(int):
         return super().__new__(cls, int(text))
 
 
+def _pattern(value: dict[str, Any]) -> tuple[str, str]:
+    """Source and flags of a regular expression, given as such or as its text; flags in the order of `_FLAGS`."""
+    source, flags = value.get("source"), value.get("flags", "")
+    if source is None:
+        source, _, flags = value["v"].removeprefix("/").rpartition("/")
+    return source, "".join(flag for flag in _FLAGS if flag in flags)
+
+
 def fold(value: Any, seen: tuple[int, ...] = ()) -> Any:
     """Returns the comparable form of a Python result."""
     if id(value) in seen:
@@ -132,9 +147,9 @@ def fold(value: Any, seen: tuple[int, ...] = ()) -> Any:
         case bytes() | bytearray() | memoryview():
             return ["bytes", bytes(value).hex()]
         case datetime.datetime():
-            return ["date", round(value.timestamp() * 1000)]
+            return ["date", (value - EPOCH) // datetime.timedelta(milliseconds=1)]
         case re.Pattern():
-            return ["regexp", value.pattern]
+            return ["regexp", value.pattern, "".join(flag for flag, bit in _FLAGS.items() if value.flags & bit)]
         case list() | tuple():
             return [fold(item, (*seen, id(value))) for item in value]
         case dict():
@@ -142,7 +157,7 @@ def fold(value: Any, seen: tuple[int, ...] = ()) -> Any:
         case set() | frozenset():
             return ["set", sorted(repr(fold(item)) for item in value)]
         case BaseException():
-            return ["error", getattr(value, "name", type(value).__name__), str(value)]
+            return ["error", error_name(value), str(value)]
     if value is undefined:
         return UNDEFINED
     if type(value).__name__ == "Headers":
@@ -163,7 +178,7 @@ def _number(value: float) -> Any:
 
 
 def _key(key: Any) -> Any:
-    return key if isinstance(key, str) else json.dumps(key, default=repr)
+    return key if isinstance(key, str) else f"<{json.dumps(key, default=repr)}>"
 
 
 class Entries(dict[str, Any]):
@@ -191,7 +206,7 @@ def fold_expected(value: Any) -> Any:
         case "date":
             return ["date", value["ms"]]
         case "regexp":
-            return ["regexp", value.get("source", value.get("v"))]
+            return ["regexp", *_pattern(value)]
         case "bytes":
             return ["bytes", value["hex"], value.get("type")]
         case "map":
@@ -213,18 +228,20 @@ def fold_expected(value: Any) -> Any:
     return value
 
 
+def error_name(error: BaseException) -> str:
+    """The name that JavaScript has for an error."""
+    name = getattr(error, "name", None)
+    kind = type(error).__name__
+    return name if isinstance(name, str) else _ERROR_NAMES.get(kind, kind)
+
+
 def flags(error: BaseException) -> dict[str, Any]:
     """Returns the vector form of an error."""
     thrown = getattr(error, "thrown", None)
     if thrown is not None:
         return {"thrown": fold(thrown)}
-    name = getattr(error, "name", None)
-    if not isinstance(name, str):
-        name = {"Exception": "Error", "ValueError": "RangeError", "RuntimeError": "Error"}.get(
-            type(error).__name__, type(error).__name__
-        )
     message = getattr(error, "message", None)
-    made: dict[str, Any] = {"name": name, "message": message if isinstance(message, str) else str(error)}
+    made: dict[str, Any] = {"name": error_name(error), "message": message if isinstance(message, str) else str(error)}
     for flag in ("remote", "retryable", "overloaded", "durableObjectReset"):
         if getattr(error, flag, False):
             made[flag] = True

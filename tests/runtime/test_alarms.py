@@ -1,6 +1,9 @@
 """Alarms: durable, never early, found again after a restart, an eviction, and the loss of the index."""
 
 import asyncio
+import datetime
+import math
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ from typing import Any
 import pytest
 
 from moorage.durable_objects.runtime import DurableObject, Runtime
+from moorage.durable_objects.runtime.storage import alarm_time
 from moorage.durable_objects.runtime.testing import ControlledLog, ManualClock, memory_runtime
 
 from .conftest import Make
@@ -160,3 +164,68 @@ async def test_delete_all_takes_the_alarm_along_or_keeps_it() -> None:
         await clock.advance(5000)
         assert len(RAN) == (0 if takes else 1)
         await runtime.close()
+
+
+class Clearing(Alarmed):
+    async def alarm(self, info: Any) -> None:
+        RAN.append((str(self.ctx.id.name), info.retryCount, info.isRetry))
+        await self.ctx.storage.deleteAll()
+        assert await self.ctx.storage.getAlarm() is None
+
+
+async def test_delete_all_in_a_handler_does_not_fire_its_alarm_anew() -> None:
+    clock = ManualClock()
+    runtime = memory_runtime(clock=clock)
+    runtime.namespace("w-Alarmed", Clearing, delete_all_deletes_alarm=False)
+    await runtime.start()
+    await namespace(runtime).getByName("a").wake(clock.now() + 1000)
+    await clock.advance(60_000)
+    assert RAN == [("a", 0, False)]
+    assert await namespace(runtime).getByName("a").get() is None
+    await runtime.close()
+
+
+NOW = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        (NOW + 0.9, NOW),
+        (1.5, NOW),
+        (datetime.datetime(2040, 1, 1, 0, 0, 0, 1000, tzinfo=datetime.UTC), 2_208_988_800_001),
+        (datetime.datetime(2040, 1, 1, 0, 0, 0, 1999, tzinfo=datetime.UTC), 2_208_988_800_001),
+        (datetime.datetime(2262, 4, 11, 23, 47, 16, 853_000, tzinfo=datetime.UTC), 9_223_372_036_853),
+    ],
+)
+def test_times(value: Any, moment: int) -> None:
+    assert alarm_time(value, NOW) == moment
+
+
+def test_every_millisecond_of_a_datetime_counts() -> None:
+    start = datetime.datetime(2040, 1, 1, tzinfo=datetime.UTC)
+    found = [alarm_time(start + datetime.timedelta(milliseconds=number), NOW) for number in range(1000)]
+    assert found == [2_208_988_800_000 + number for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "<= 0"),
+        (0.9, "<= 0"),
+        (-5, "<= 0"),
+        (math.nan, "not a valid Date"),
+        (math.inf, "not a valid Date"),
+        (8.64e15, "after 2189"),
+        (9_223_372_036_854, "after 2189"),
+        (10**400, "after 2189"),
+        (datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC), "after 2189"),
+        (-8.64e15, "before 1687"),
+        (True, "not bool"),
+        (None, "not NoneType"),
+        ("tomorrow", "not str"),
+    ],
+)
+def test_what_is_no_time(value: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        alarm_time(value, NOW)
