@@ -305,6 +305,8 @@ JAVASCRIPT = Section(
         yes("`caches`: `default`, `open`, `match`, `put`, `delete`", JS + "test_caches.py::test_an_answer_is_kept_for_its_time"),
         yes("`Promise`", JS + "test_promises.py::test_then_catch_and_finally"),
         yes("`ReadableStream`, `TransformStream`", JS + "test_streams.py::test_streams_made_of_functions", JS + "test_streams.py::test_transform_streams"),
+        yes("`WritableStream`, `pipeTo`, `pipeThrough`", JS + "test_streams.py::test_writable_streams", JS + "test_streams.py::test_options_of_pipes"),
+        yes("`CompressionStream`, `DecompressionStream`", JS + "test_streams.py::test_compression"),
         yes("`run_sync`", "suite:javascript/check_run_sync",
             SWITCHING + "test_synchronous_code_waits_in_the_middle_of_a_coroutine"),
         yes("`pyodide.http`, `.code`, `.webloop`, `__version__`", "suite:javascript/check_modules_of_pyodide"),

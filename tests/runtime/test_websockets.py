@@ -462,9 +462,10 @@ async def test_tags_of_sockets_that_have_none(in_memory: Make) -> None:
             self.ctx.acceptWebSocket(self.pair[1])
             self.ctx.acceptWebSocket(self.pair[0])
 
-        def accept_wrongly(self, tags: Any) -> None:
+        def accept_wrongly(self, tags: Any) -> int:
             self.pair = WebSocketPair.new()
             self.ctx.acceptWebSocket(self.pair[1], tags)
+            return len(self.ctx.getTags(self.pair[1]))
 
         def accept_nothing(self) -> None:
             self.ctx.acceptWebSocket("x")  # type: ignore[arg-type]
@@ -481,6 +482,7 @@ async def test_tags_of_sockets_that_have_none(in_memory: Make) -> None:
         await stub.accept_both()
     with pytest.raises(DurableObjectError, match="more than 10 tags"):
         await stub.accept_wrongly([str(number) for number in range(11)])
+    assert await stub.accept_wrongly([*map(str, range(10)), "0", "9"]) == 10, "repeats do not count"
     with pytest.raises(DurableObjectError, match="longer than the max tag length"):
         await stub.accept_wrongly(["ü" * 129])
     with pytest.raises(TypeError, match="parameter 2 is not of type 'Array'"):

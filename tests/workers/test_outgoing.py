@@ -46,6 +46,11 @@ async def origin(scope: Any, receive: Any, send: Any) -> None:
     elif path == "/hangs":
         while (await receive())["type"] != "http.disconnect":
             pass
+    elif path == "/stalls":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
     elif path == "/breaks":
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"10")]})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
@@ -153,7 +158,21 @@ async def test_signals(base: str) -> None:
         await task
     with pytest.raises(JsException, match=r"^AbortError"):
         await fetch(f"{base}/echo", signal=controller.signal)
-    assert (await fetch(f"{base}/echo", signal=js.AbortController.new().signal)).status == 200
+    response = await fetch(f"{base}/echo", signal=js.AbortController.new().signal)
+    assert (await response.json())["method"] == "GET"
+
+
+async def test_a_signal_ends_a_body_that_is_read(base: str) -> None:
+    controller = js.AbortController.new()
+    response = await fetch(f"{base}/stalls", signal=controller.signal)
+    assert response.body is not None
+    reader = response.body.getReader()
+    assert (await reader.read()).value == b"half"
+    task = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    controller.abort()
+    with pytest.raises(JsException, match=r"^AbortError"):
+        await task
 
 
 async def test_a_body_that_nobody_reads_gives_its_connection_back(base: str) -> None:

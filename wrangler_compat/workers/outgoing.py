@@ -116,7 +116,7 @@ async def _send(request: Request) -> Response:
     if answer.is_redirect and (request.redirect == "error" or (request.redirect == "follow" and not follow)):
         await answer.aclose()
         raise OSError(f"fetch to {url} was redirected, which {_why(request)}")
-    return _response(answer)
+    return _response(answer, request.signal)
 
 
 def _why(request: Request) -> str:
@@ -125,7 +125,7 @@ def _why(request: Request) -> str:
     return "a streamed body cannot follow"
 
 
-def _response(answer: httpx.Response) -> Response:
+def _response(answer: httpx.Response, signal: Any) -> Response:
     coded = [
         coding.strip().lower() for coding in answer.headers.get("content-encoding", "").split(",") if coding.strip()
     ]
@@ -135,17 +135,21 @@ def _response(answer: httpx.Response) -> Response:
         (name, value) for name, value in answer.headers.raw if name.decode().lower() not in dropped
     )
     has_body = answer.request.method != "HEAD" and answer.status_code not in {101, 204, 205, 304}
-    body = Body(stream=ReadableStream(_Chunks(answer, decode=decode))) if has_body else None
+    body = Body(stream=ReadableStream(_Chunks(answer, signal, decode=decode))) if has_body else None
     if body is None:
         _close_soon(answer, asyncio.get_running_loop())
     return Response.received(answer.status_code, headers, body, url=str(answer.url), redirected=bool(answer.history))
 
 
 class _Chunks:
-    """The body of an answer. Its connection is given back at the end, on cancelling, and when nobody wants it."""
+    """The body of an answer. Its connection is given back at the end, on cancelling, and when nobody wants it.
 
-    def __init__(self, answer: httpx.Response, *, decode: bool) -> None:
+    Once `signal` (None for none) is aborted, reading raises its error.
+    """
+
+    def __init__(self, answer: httpx.Response, signal: Any, *, decode: bool) -> None:
         self._answer = answer
+        self._signal = signal
         self._source: AsyncIterator[bytes] = answer.aiter_bytes() if decode else answer.aiter_raw()
         self._forgotten = finalize(self, _close_soon, answer, asyncio.get_running_loop())
         self._forgotten.atexit = False
@@ -154,6 +158,22 @@ class _Chunks:
         return self
 
     async def __anext__(self) -> bytes:
+        signal = self._signal
+        if signal is None:
+            return await self._next()
+        reading, aborted = asyncio.ensure_future(self._next()), asyncio.ensure_future(signal.wait())
+        try:
+            await asyncio.wait({reading, aborted}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            aborted.cancel()
+            if not reading.done():
+                reading.cancel()
+        if signal.aborted:
+            await self.aclose()
+            raise signal.error()
+        return reading.result()
+
+    async def _next(self) -> bytes:
         import httpx
 
         try:

@@ -105,18 +105,47 @@ class ReadableStream:
         shared = _Tee(self)
         return ReadableStream(shared.branch(0)), ReadableStream(shared.branch(1))
 
-    async def pipeTo(self, writable: Any, options: Any = None) -> None:
-        """Writes every chunk to `writable` (anything with `getWriter()`), then closes it."""
-        writer = writable.getWriter()
-        async for chunk in self:
-            await writer.write(chunk)
-        await writer.close()
+    async def pipeTo(self, writable: Any, options: Any = None, **more: Any) -> None:
+        """Writes every chunk to `writable` (anything with `getWriter()`), then closes it.
 
-    def pipeThrough(self, transform: Any, options: Any = None) -> Any:
-        """Feeds the transform's writable side in the background and returns its readable side."""
-        task = asyncio.ensure_future(self.pipeTo(transform.writable))
+        An error of this stream aborts the writable one, an error there cancels this one, and is raised. The options
+        `preventClose`, `preventAbort`, `preventCancel` and `signal` are the standard's.
+        """
+        given = {**dict(options or {}), **more}
+        signal = given.get("signal")
+        writer = writable.getWriter()
+        self.lock()
+        try:
+            while True:
+                try:
+                    if signal is not None and signal.aborted:
+                        raise signal.error()
+                    chunk = await self.next_chunk()
+                except Exception as error:
+                    if not given.get("preventAbort"):
+                        await writer.abort(error)
+                    if not given.get("preventCancel"):
+                        await self.cancel(error)
+                    raise
+                if chunk is None:
+                    break
+                try:
+                    await writer.write(JsBytes(chunk))
+                except Exception as error:
+                    if not given.get("preventCancel"):
+                        await self.cancel(error)
+                    raise
+            if not given.get("preventClose"):
+                await writer.close()
+        finally:
+            self.locked = False
+            writer.releaseLock()
+
+    def pipeThrough(self, transform: Any, options: Any = None, **more: Any) -> Any:
+        """Feeds the transform's writable side in the background; returns its readable side, which tells of errors."""
+        task = asyncio.ensure_future(self.pipeTo(transform.writable, options, **more))
         _pumps.add(task)
-        task.add_done_callback(_pumps.discard)
+        task.add_done_callback(_pumped)
         return transform.readable
 
     def __repr__(self) -> str:
@@ -124,6 +153,12 @@ class ReadableStream:
 
 
 _pumps: set[asyncio.Future[None]] = set()
+
+
+def _pumped(task: asyncio.Future[None]) -> None:
+    _pumps.discard(task)
+    if not task.cancelled():
+        task.exception()  # the readable side has raised it
 
 
 class StreamReader:

@@ -35,7 +35,7 @@ _log = logging.getLogger("moorage.websockets")
 
 
 def distinct_tags(tags: Any) -> tuple[str, ...]:
-    """The tags without repeats, in order. Raises an error for more than 10 or for one of more than 256 bytes."""
+    """The tags without repeats, in order. Raises an error for more than 10 of those, or for one beyond 256 bytes."""
     if tags is None or isinstance(tags, Undefined):
         return ()
     if not isinstance(tags, list | tuple):
@@ -45,6 +45,8 @@ def distinct_tags(tags: Any) -> tuple[str, ...]:
     seen: dict[str, None] = {}
     for value in tags:
         tag = text_of(value)
+        if tag in seen:
+            continue
         if len(seen) >= MAX_TAGS:
             raise DurableObjectError(f"a Hibernatable WebSocket cannot have more than {MAX_TAGS} tags")
         if len(tag.encode("utf-8", "replace")) > MAX_TAG_LENGTH:

@@ -43,9 +43,16 @@ from .errors import JsTypeError as TypeError
 from .json_text import JSON
 from .objects import Array, Map, Number, Object, RegExp, Set, to_number
 from .promises import AggregateError, Promise
-from .streams import FixedLengthStream, ReadableStream, TransformStream, WritableStream
+from .streams import ReadableStream, WritableStream
 from .text import Console, TextDecoder, TextEncoder, atob, btoa
 from .timing import Performance, clearInterval, clearTimeout, queueMicrotask, setInterval, setTimeout
+from .transforms import (
+    CompressionStream,
+    DecompressionStream,
+    FixedLengthStream,
+    IdentityTransformStream,
+    TransformStream,
+)
 from .webcrypto import Crypto, CryptoKey, SubtleCrypto
 
 _serializers["json"] = JSON.stringify
@@ -241,10 +248,12 @@ __all__ = [
     "Blob",
     "Cache",
     "CacheStorage",
+    "CompressionStream",
     "CryptoKey",
     "DOMException",
     "DataView",
     "Date",
+    "DecompressionStream",
     "Error",
     "File",
     "FixedLengthStream",
@@ -252,6 +261,7 @@ __all__ = [
     "Float64Array",
     "FormData",
     "Headers",
+    "IdentityTransformStream",
     "Int8Array",
     "Int16Array",
     "Int32Array",

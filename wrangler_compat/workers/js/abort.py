@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from moorage.durable_objects.runtime.web import JsDict
 
 from .errors import DOMException
+
+_log = logging.getLogger("moorage.workers")
 
 
 class AbortSignal:
@@ -54,7 +57,11 @@ class AbortSignal:
                 waiter.set_result(None)
         event = JsDict(type="abort", target=self)
         for listener in [*([self.onabort] if self.onabort else []), *self._listeners]:
-            listener(event)
+            try:
+                listener(event)
+            except Exception:
+                # whoever aborts is not to blame, and the other listeners are to hear it
+                _log.exception("a listener of an abort signal failed")
 
     def error(self) -> Exception:
         """What an operation raises that was aborted."""
