@@ -1,6 +1,11 @@
 """Options of the whole suite: `--acceptance` runs the long proofs at full size."""
 
+import hypothesis
 import pytest
+
+# how long an example takes is the machine's affair
+hypothesis.settings.register_profile("moorage", deadline=None)
+hypothesis.settings.load_profile("moorage")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
