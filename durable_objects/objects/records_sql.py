@@ -3,9 +3,9 @@
 Names of tables and columns are the reference's, so that data and tools carry over. Differences, each for speed: the
 journal has no rowid and one index by repository, section and store revision (exports merge one ordered scan per
 section, so no scan ever meets a row that it does not give), live records have an index of their own (a list must not
-walk over tombstones), and the contents of commits lie in the order in which they were written: keyed by their shas,
-which are random, every one of them would dirty a page of an index more. Rows that were imported under the reference's
-layout (`exact_review_record_backfill`) are read where they are.
+walk over tombstones), the rows of one item lie together, and the contents of commits lie in the order in which they
+were written: keyed by their shas, which are random, every one of them would dirty a page of an index more. A store
+that was made under the reference's layout keeps its tables; commits in `exact_review_record_backfill` are read there.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS exact_review_canonical_records (
   item_key TEXT NOT NULL,
   claim_generation INTEGER NOT NULL CHECK (claim_generation >= 1),
   updated_at INTEGER NOT NULL,
-  PRIMARY KEY (repo_slug, section, item_id),
+  PRIMARY KEY (repo_slug, item_id, section),
   CHECK (
     (deleted = 1 AND content IS NULL AND digest IS NULL AND byte_length = 0 AND chunk_count = 0)
     OR (deleted = 0 AND digest IS NOT NULL AND (content IS NULL) = (chunk_count > 0))
@@ -94,7 +94,7 @@ CREATE TABLE IF NOT EXISTS canonical_record_tuple_receipts (
   revision INTEGER NOT NULL CHECK (revision >= 1),
   sequence INTEGER NOT NULL,
   received_at INTEGER NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS canonical_record_tuple_receipts_by_age
   ON canonical_record_tuple_receipts (received_at, delivery_id);
 """

@@ -189,6 +189,21 @@ def test_the_journal_is_seeded_from_rows_that_have_none(records: Records, storag
     assert max(revisions) == again.current_revision() == 7
 
 
+def test_tables_of_the_reference_layout_go_on(storage: Any) -> None:
+    old = records_sql.SCHEMA.replace("(repo_slug, item_id, section)", "(repo_slug, section, item_id)")
+    old = old.replace("STRICT, WITHOUT ROWID", "STRICT")
+    assert old.count("WITHOUT ROWID") == 0
+    storage.sql.exec(old)
+    records = Records(storage, lambda: 1_000)
+    records.write_tuple(tuple_write("d-1", items="one\n"))
+    records.write_tuple(tuple_write("d-2", items="two\n", expected={"items": digest("one\n")}))
+    records.write_commits(commit_lot(["c\n"]))
+    assert records.write_tuple(
+        tuple_write("d-2", items="two\n", expected={"items": digest("one\n")})
+    ) == rules.Replay(2)
+    assert {row["content"] for row in export(records)["records"]} == {"two\n", None, "c\n"}
+
+
 def test_a_store_from_before_this_release_is_compared_once(records: Records, storage: Any) -> None:
     for number in range(1, 40):
         records.write_tuple(tuple_write(f"d-{number}", number, items="one\n"))
