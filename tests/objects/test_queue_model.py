@@ -267,6 +267,32 @@ class ReviewQueueMachine(RuleBasedStateMachine):
         assert {key: n for key, n in self.harness.queue.items.counts().items() if n} == counted
 
     @invariant()
+    def repositories_show_their_true_counts_and_heads(self) -> None:
+        if not hasattr(self, "harness"):
+            return
+        sql = self.harness.storage.sql
+        kept = sql.exec(
+            "SELECT lane, target_repo, pending, dispatching, leased, parked, head_due_at, head_created_at"
+            " FROM exact_review_queue_targets ORDER BY lane, target_repo"
+        ).toArray()
+        true = sql.exec(
+            "SELECT lane, target_repo, count(*) FILTER (WHERE state = 'pending') AS pending,"
+            " count(*) FILTER (WHERE state = 'dispatching') AS dispatching,"
+            " count(*) FILTER (WHERE state = 'leased') AS leased, count(*) FILTER (WHERE state = 'parked') AS parked"
+            " FROM exact_review_queue_items GROUP BY lane, target_repo ORDER BY lane, target_repo"
+        ).toArray()
+        for row in true:
+            head = sql.exec(
+                "SELECT due_at, created_at FROM exact_review_queue_items WHERE lane = ? AND target_repo = ?"
+                " AND state = 'pending' ORDER BY due_at, created_at LIMIT 1",
+                row["lane"],
+                row["target_repo"],
+            ).toArray()
+            row["head_due_at"] = head[0]["due_at"] if head else None
+            row["head_created_at"] = head[0]["created_at"] if head else None
+        assert kept == true
+
+    @invariant()
     def receipts_never_change(self) -> None:
         if not hasattr(self, "harness"):
             return
