@@ -7,6 +7,7 @@ float, str, bytes, lists and str-keyed dicts of these) take the fast way: Messag
 
 import builtins
 import datetime
+import enum
 import math
 import re
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from types import NoneType
 from typing import Any, Final
 
 import msgspec
+
+from .base import RpcTarget
 
 _PLAIN: Final = b"\x00"
 _GRAPH: Final = b"\x01"
@@ -107,7 +110,7 @@ def dumps(value: Any) -> bytes:
     """Returns the stored form of `value`.
 
     Raises DataCloneError for functions, modules, generators, coroutines and nesting beyond the interpreter's
-    recursion limit. An instance of another class is stored as the dict of its attributes; a tuple as a list.
+    recursion limit. An instance of another class is stored as the dict of its public attributes; a tuple as a list.
     """
     if _is_plain(value, set(), 0):
         try:
@@ -123,10 +126,13 @@ def dumps(value: Any) -> bytes:
 def loads(data: bytes) -> Any:
     """Returns the value that `dumps` stored as `data`. Raises ValueError for anything else."""
     marker = data[:1]
-    if marker == _PLAIN:
-        return _decode_plain(memoryview(data)[1:])
-    if marker == _GRAPH:
-        return _revive(_decode_graph(memoryview(data)[1:]))
+    try:
+        if marker == _PLAIN:
+            return _decode_plain(memoryview(data)[1:])
+        if marker == _GRAPH:
+            return _revive(_decode_graph(memoryview(data)[1:]))
+    except msgspec.DecodeError as error:
+        raise ValueError(f"stored value: {error}") from None
     raise ValueError(f"stored value: unknown format {marker!r}")
 
 
@@ -183,9 +189,8 @@ class _Graph:
             case bytearray() | memoryview() | bytes():
                 return "v", bytes(value)
             case datetime.datetime():
-                aware = value.tzinfo is not None
-                milliseconds = (value.astimezone(datetime.UTC) - _EPOCH) // datetime.timedelta(milliseconds=1)
-                return "t", [milliseconds, aware]
+                milliseconds = (_in_utc(value) - _EPOCH) // datetime.timedelta(milliseconds=1)
+                return "t", [milliseconds, value.tzinfo is not None]
             case re.Pattern():
                 return "r", [value.pattern, value.flags]
             case BaseException():
@@ -211,6 +216,14 @@ def _key(value: Any) -> Any:
     raise DataCloneError(f"a {kind} can be neither a key of a dict nor a member of a set: what comes back is mutable")
 
 
+def _in_utc(moment: datetime.datetime) -> datetime.datetime:
+    """Returns the moment in UTC. Raises DataCloneError at the ends of the calendar, where there is none."""
+    try:
+        return moment.astimezone(datetime.UTC)
+    except (OverflowError, ValueError):
+        raise DataCloneError(f"{moment} could not be cloned: it is outside the years 1 to 9999 in UTC") from None
+
+
 def _encodable(text: str) -> bool:
     if text.isascii():
         return True
@@ -224,6 +237,8 @@ def _encodable(text: str) -> bool:
 def _attributes(value: object) -> dict[str, Any]:
     if callable(value) or isinstance(value, type) or not hasattr(value, "__dict__") or hasattr(value, "__next__"):
         raise _refuse(value)
+    if isinstance(value, enum.Enum | RpcTarget):
+        raise _refuse(value)  # what they are is in no attribute
     if hasattr(value, "__await__") or type(value).__module__ == "builtins":
         raise _refuse(value)
     return {key: item for key, item in vars(value).items() if not key.startswith("_")}
@@ -231,7 +246,8 @@ def _attributes(value: object) -> dict[str, Any]:
 
 def _error_name(error: BaseException) -> str:
     name = getattr(error, "name", None)
-    return name if isinstance(name, str) and not isinstance(error, ImportError | NameError) else type(error).__name__
+    of_python = isinstance(error, ImportError | NameError | AttributeError)  # whose `name` is what was not found
+    return name if isinstance(name, str) and not of_python else type(error).__name__
 
 
 def _error_message(error: BaseException) -> str:
@@ -259,9 +275,10 @@ def _revive(nodes: list[Any]) -> Any:
             target.update(item(value) for value in payload)
         elif tag == "m":
             target.update((item(key), item(value)) for key, value in payload)
-        elif tag == "e":
+    for index, (tag, payload) in enumerate(nodes):
+        if tag == "e":  # at last: the node of its attributes comes after its own
             for key, value in item(payload[2]).items():
-                setattr(target, key, value)
+                setattr(made[index], key, value)
     return made[0]
 
 
@@ -380,12 +397,12 @@ def _copy_other(value: Any, memo: dict[int, Any], foreign: Callable[[Any], Any] 
             memo[id(value)] = made
             made.update(_copy(_key(item), memo, foreign) for item in value)
             return made
-        case bytearray() | memoryview():
+        case bytes() | bytearray() | memoryview():
             return bytes(value)
         case datetime.datetime():
             micro = value.microsecond - value.microsecond % 1000
             moment = value.replace(microsecond=micro)
-            return moment if value.tzinfo is None else moment.astimezone(datetime.UTC)
+            return moment if value.tzinfo is None else _in_utc(moment)
         case re.Pattern() | Undefined():
             return value
         case BaseException():

@@ -23,6 +23,11 @@ class DurableObjectId:
         """The name the id was made from, or None for unique ids and ids made from text."""
         return self._name
 
+    @property
+    def jurisdiction(self) -> None:
+        """Always None: there are no jurisdictions here."""
+        return None
+
     def toString(self) -> str:
         """Returns the 64 lower-case hex digits."""
         return self._hex

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from moorage.durable_objects.runtime import Runtime
+from moorage.durable_objects.runtime import Runtime, undefined
 from moorage.durable_objects.runtime.testing import ManualClock, SocketClient, settle
 
 from .do_compare import compare_case, compare_gaps
@@ -194,7 +194,7 @@ class Harness:
             target, path = self.remembered[step["obj"]], step["path"]
         for name in path[:-1]:
             target = getattr(target, name)
-        value = getattr(target, path[-1])
+        value: Any = getattr(target, path[-1]) if "args" in step else getattr(target, path[-1], undefined)
         if "args" in step:
             value = await drain(value(*self.arguments(step)))
         if "as" in step:

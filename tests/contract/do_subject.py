@@ -335,7 +335,10 @@ class SubjectMixin:
                 return "undefined"
         if found is None:
             return "undefined"
-        return "function" if callable(found) else "string" if isinstance(found, str) else "object"
+        for kind, name in ((bool, "boolean"), (int | float, "number"), (str, "string")):
+            if isinstance(found, kind):
+                return name
+        return "function" if callable(found) else "object"
 
     def _op_id_isHex(self, operation: Any, args: list[Any], txn: Any) -> bool:
         return bool(re.fullmatch("[0-9a-f]{64}", str(self.ctx.id)))
@@ -415,7 +418,7 @@ class Subject(SubjectMixin, WebSocketMixin, DurableObject):
     async def alarm(self, info: Any) -> None:
         await self._alarm(info)
 
-    def echo(self, value: Any = undefined) -> Any:
+    def echo(self, value: Any = undefined, *_: Any) -> Any:
         return value
 
     def mutate(self, value: dict[str, Any]) -> dict[str, Any]:

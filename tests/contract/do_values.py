@@ -232,7 +232,8 @@ def error_name(error: BaseException) -> str:
     """The name that JavaScript has for an error."""
     name = getattr(error, "name", None)
     kind = type(error).__name__
-    return name if isinstance(name, str) else _ERROR_NAMES.get(kind, kind)
+    own = isinstance(name, str) and not isinstance(error, ImportError | NameError | AttributeError)
+    return str(name) if own else _ERROR_NAMES.get(kind, kind)
 
 
 def flags(error: BaseException) -> dict[str, Any]:
