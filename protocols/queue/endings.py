@@ -27,6 +27,9 @@ from .items import QueueItem, move
 
 MAX_REVIEW_FAILURES: Final = 8
 MAX_PUBLICATION_RETRIES: Final = 12
+"""Failures of any kind, about seven hours of them: a publication that nothing helps becomes somebody's business. The
+specification names the reason `retry_exhausted` and no number.
+"""
 MAX_PERMANENT_FAILURES: Final = 3
 
 

@@ -390,6 +390,19 @@ def test_a_fresh_review_is_never_behind_the_publications_of_its_target(harness: 
     assert answer.get("queued") is True, answer
 
 
+def test_a_publication_that_nothing_helps_becomes_a_dead_letter_after_twelve_failures(harness: QueueHarness) -> None:
+    harness.ok("enqueue", {"delivery_id": "d-1", "decision": publication(7, 900)})
+    failed = {"outcome": "failure", "completion_kind": "retryable_failure", "reason_code": "github_transient"}
+    began = harness.clock_ms
+    for number in range(1, 13):
+        harness.advance(2 * 60 * 60_000 if number > 1 else 1)
+        answer = harness.ok("complete_lease", {**claim(harness, str(number)), **failed})
+        assert answer["requeued"] is (number < 12)
+    (letter,) = harness.ok("list_dead_letters", {})["dead_letters"]
+    assert (letter["reason_code"], letter["attempts"]) == ("retry_exhausted", 12)
+    assert letter["first_failed_at"] - began < 60_000
+
+
 @pytest.mark.parametrize("cursor", ["a|b|\u00b2", "a|b|" + "9" * 30, "a|b|-1", "a|b|c"])
 def test_an_inventory_cursor_that_is_none(harness: QueueHarness, cursor: str) -> None:
     answer = harness.call("lifecycle_inventory", {"cursor": cursor})
