@@ -20,6 +20,12 @@ SECRET_VARIABLES = ("CLAWSWEEPER_RECORDS_SECRET", "CLAWSWEEPER_WEBHOOK_SECRET")
 OPERATOR_VARIABLES = ("EXACT_REVIEW_OPERATOR_SECRET",)
 
 
+_URL_HELP = (
+    f"Address of the state plane. The secret is that of the environment: {', else '.join(SECRET_VARIABLES)}; "
+    f"where an operator's is asked for, {OPERATOR_VARIABLES[0]}."
+)
+
+
 def secret_of(environ: Mapping[str, str], names: tuple[str, ...] = SECRET_VARIABLES) -> str:
     """The first of `names` that is set and not blank. Raises ConfigurationError that names them."""
     for name in names:
@@ -46,7 +52,7 @@ def connection_options(function: F) -> F:
     The command gets `http_of`, which opens the client, and `as_json`.
     """
 
-    @click.option("--url", envvar=URL_VARIABLE, show_envvar=True, help="Address of the state plane.")
+    @click.option("--url", envvar=URL_VARIABLE, show_envvar=True, help=_URL_HELP)
     @click.option(
         "--signature-version",
         type=click.Choice(["1", "2"]),

@@ -132,10 +132,10 @@ def claim(
 @click.option("--nonce", required=True, help="The nonce of its claim.")
 @click.option("--status", required=True, metavar="completed|failed", help="How it went.")
 @click.option("--report", metavar="PATH|-", help="The report, a file or standard input.")
-@click.option("--tokens-in", metavar="N")
-@click.option("--tokens-out", metavar="N")
-@click.option("--duration-ms", metavar="N")
-@click.option("--model", metavar="NAME")
+@click.option("--tokens-in", metavar="N", help="Tokens that the run read.")
+@click.option("--tokens-out", metavar="N", help="Tokens that the run wrote.")
+@click.option("--duration-ms", metavar="N", help="How long the run took.")
+@click.option("--model", metavar="NAME", help="The model that answered.")
 @click.option("--error", metavar="TEXT", help="What went wrong, with --status failed.")
 @verb
 @click.pass_context
@@ -188,9 +188,9 @@ def record(
 
 
 @command.command("list")
-@click.option("--status", metavar="STATE")
-@click.option("--extension", metavar="EXT")
-@click.option("--node", "-n", metavar="PATH")
+@click.option("--status", metavar="STATE", help="Only jobs in this state.")
+@click.option("--extension", metavar="EXT", help="Only of this extension.")
+@click.option("--node", "-n", metavar="PATH", help="Only of this target.")
 @verb
 @click.pass_context
 def list_jobs(ctx: click.Context, status: str | None, extension: str | None, node: str | None, as_json: bool) -> None:
@@ -295,9 +295,9 @@ def prune(ctx: click.Context, dry_run: bool, as_json: bool) -> None:
 
 
 @command.command("history")
-@click.option("--node", "-n", metavar="PATH")
-@click.option("--extension", metavar="EXT")
-@click.option("--limit", metavar="N")
+@click.option("--node", "-n", metavar="PATH", help="Only of this target.")
+@click.option("--extension", metavar="EXT", help="Only of this extension.")
+@click.option("--limit", metavar="N", help="At most so many.")
 @click.option("--report", "with_report", is_flag=True, help="Add each report.")
 @verb
 @click.pass_context

@@ -47,10 +47,10 @@ def _threshold(text: str | None) -> float | None:
 
 
 @click.group(cls=VerbGroup, invoke_without_command=True)
-@click.option("--node", "-n", metavar="PATH")
-@click.option("--extension", metavar="EXT")
-@click.option("--type", "kind", metavar="TYPE")
-@click.option("--severity", metavar="info|warn|error")
+@click.option("--node", "-n", metavar="PATH", help="Only of this target.")
+@click.option("--extension", metavar="EXT", help="Only of this extension.")
+@click.option("--type", "kind", metavar="TYPE", help="Only of this type.")
+@click.option("--severity", metavar="info|warn|error", help="Only of this severity.")
 @click.option("--since", metavar="WHEN", help="Generated then or later: a date, or milliseconds.")
 @click.option("--threshold", metavar="X", help="At least this confident, from 0 to 1.")
 @click.option("--stale", "bucket", flag_value="stale", help="Only those on an earlier body.")

@@ -82,6 +82,8 @@ def verify(source: str, remote: bool, event_bindings: bool, as_json: bool, http_
         report = verify_tree(tree, event_bindings=event_bindings, progress=progress if sys.stderr.isatty() else None)
     if shown:
         click.echo(err=True)
+    if report.fault is None and not report.shards:
+        click.echo("WARNING: there is not one shard: is this the tree that was meant?", err=True)
     value: dict[str, Any] = {
         "shards": report.shards,
         "events": report.events,

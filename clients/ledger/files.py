@@ -281,6 +281,11 @@ class TrustedRoot:
                 before = after
         raise _unsafe(self.where(relative), "keeps changing while it is listed")
 
+    def scan(self, relative: str) -> Iterator[Entry]:
+        """Names in a folder of any size, one look, unsorted, none held. Raises FileNotFoundError when missing."""
+        with self.folder(relative) as parent, os.scandir(parent) as entries:
+            yield from map(_entry, entries)
+
     def remove(self, relative: str) -> bool:
         """Unlinks a file and syncs its folder; whether it was there."""
         head, _, name = relative.rpartition("/")
@@ -311,16 +316,20 @@ def _unlink_all(parent: int, names: Sequence[str]) -> None:
             os.unlink(name, dir_fd=parent)
 
 
+def _entry(found: "os.DirEntry[str]") -> Entry:
+    kind: Kind = "other"
+    if found.is_file(follow_symlinks=False):
+        kind = "file"
+    elif found.is_dir(follow_symlinks=False):
+        kind = "folder"
+    return Entry(found.name, kind)
+
+
 def _scan(parent: int, cap: int, refuse: Callable[[], LedgerRefusal]) -> list[Entry]:
     found: list[Entry] = []
     with os.scandir(parent) as entries:
         for entry in entries:
             if len(found) >= cap:
                 raise refuse()
-            kind: Kind = "other"
-            if entry.is_file(follow_symlinks=False):
-                kind = "file"
-            elif entry.is_dir(follow_symlinks=False):
-                kind = "folder"
-            found.append(Entry(entry.name, kind))
+            found.append(_entry(entry))
     return sorted(found, key=lambda entry: entry.name)

@@ -71,6 +71,10 @@ class BlobSource:
                 last = name
                 yield Entry(name, "folder" if slash else "file")
 
+    def names(self, folder: str) -> Iterator[Entry]:
+        """`list`, which holds nothing here."""
+        return self.list(folder)
+
     def walk(self, folder: str) -> Iterator[str]:
         """Paths of every object below `folder`."""
         return self._store.walk(folder)

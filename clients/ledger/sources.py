@@ -4,7 +4,8 @@ A source lists names below a folder, sorted, and reads whole objects and ranges.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,10 @@ class Source(Protocol):
 
     def list(self, folder: str) -> Iterator[Entry]:
         """Names directly below `folder`, sorted; nothing when it is missing."""
+        ...
+
+    def names(self, folder: str) -> Iterator[Entry]:
+        """`list` in no particular order and of any length: no more than one name is held."""
         ...
 
     def walk(self, folder: str) -> Iterator[str]:
@@ -54,9 +59,18 @@ class FolderSource:
             entries = self.root.entries(folder, MAX_FOLDER_ENTRIES, lambda: LedgerRefusal("entries", detail, where))
         except FileNotFoundError:
             return
+        yield from self._plain(folder, entries)
+
+    def names(self, folder: str) -> Iterator[Entry]:
+        """Names directly below `folder` as the system gives them; the same left out and refused as in `list`."""
+        with suppress(FileNotFoundError):
+            yield from self._plain(folder, self.root.scan(folder))
+
+    def _plain(self, folder: str, entries: Iterable[Entry]) -> Iterator[Entry]:
         for entry in entries:
             if entry.kind == "other":
-                raise LedgerRefusal("unsafe-entry", "must be a regular file or a folder", f"{where}/{entry.name}")
+                where = f"{self.root.where(folder)}/{entry.name}"
+                raise LedgerRefusal("unsafe-entry", "must be a regular file or a folder", where)
             if not entry.name.endswith(".tmp"):
                 yield entry
 

@@ -5,6 +5,7 @@ its own file still exists. A shard whose import is not complete is a fault, or p
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +20,11 @@ from moorage.protocols.ledger.segments import ROOT as SEGMENTS_ROOT
 from moorage.protocols.ledger.shards import EVENTS_ROOT, MAX_SHARD_BYTES, ShardIdentity, replay_digest
 from moorage.protocols.ledger.validate import parse_shard_text
 
+from .files import Entry
 from .sources import Source
 
+_YEAR: Final = re.compile("[0-9]{4}")
+_MONTH: Final = re.compile("0[1-9]|1[0-2]")
 _CHUNK: Final = 1 << 20
 _HIDDEN: Final = frozenset({"import-incomplete", "import-transaction"})
 
@@ -44,21 +48,26 @@ class _Place:
     segment: tuple[Segment, SegmentShard] | None
 
 
-def _folders(source: Source, folder: str) -> Iterator[str]:
-    for entry in source.list(folder):
-        if entry.kind == "folder":
-            yield f"{folder}/{entry.name}"
+def months(source: Source, *, strict: bool = False) -> list[str]:
+    """`YYYY/MM` of every month with shards or segments, sorted.
+
+    With `strict`, raises path-syntax for what no reading of a month would meet: anything but folders of the two.
+    """
+    return sorted({month for root in (EVENTS_ROOT, SEGMENTS_ROOT) for month in _months_below(source, root, strict)})
 
 
-def months(source: Source) -> list[str]:
-    """`YYYY/MM` of every month with shards or segments, sorted."""
-    found = {
-        month[len(root) + 1 :]
-        for root in (EVENTS_ROOT, SEGMENTS_ROOT)
-        for year in _folders(source, root)
-        for month in _folders(source, year)
-    }
-    return sorted(found)
+def _months_below(source: Source, root: str, strict: bool) -> Iterator[str]:
+    for year in source.list(root):
+        if _is_folder(source, f"{root}/{year.name}", year, _YEAR, strict):
+            for month in source.list(f"{root}/{year.name}"):
+                if _is_folder(source, f"{root}/{year.name}/{month.name}", month, _MONTH, strict):
+                    yield f"{year.name}/{month.name}"
+
+
+def _is_folder(source: Source, path: str, entry: Entry, form: "re.Pattern[str]", strict: bool) -> bool:
+    if strict and not (entry.kind == "folder" and form.fullmatch(entry.name)):
+        raise LedgerRefusal("path-syntax", "must be a folder YYYY/MM", source.where(path))
+    return entry.kind == "folder"
 
 
 def loose_paths(source: Source, month: str) -> Iterator[str]:
@@ -171,13 +180,16 @@ def iter_shards(
     since_month: str | None = None,
     until_month: str | None = None,
     hidden: Callable[[LedgerRefusal], None] | None = None,
+    strict: bool = False,
 ) -> Iterator[ReadShard]:
     """Every shard of a tree, by path. `since_month` and `until_month` (`YYYY/MM`, inclusive) bound the partitions.
+
+    `strict`: as of `months`.
 
     A shard whose import is not complete raises; with `hidden`, it is reported there and passed over, as readers must.
     """
     states = _ImportStates(source)
-    for month in months(source):
+    for month in months(source, strict=strict):
         if (since_month is not None and month < since_month) or (until_month is not None and month > until_month):
             continue
         for place in _places(source, month):

@@ -40,7 +40,8 @@ def verify_tree(
 ) -> VerifyReport:
     """Looks at the whole tree and stops at the first fault.
 
-    Each shard is parsed in full, placed at its path and checked against its reservation and completion. With
+    Each shard is parsed in full, placed at its path and checked against its reservation and completion; above the
+    months there are folders alone. With
     `bindings`, every reservation is also complete and every shard that it lists is there. With `event_bindings`, each
     event of an imported set has its binding and each producer run its date: a read an event. Memory does not grow
     with the number of shards; `progress` is called after each.
@@ -49,7 +50,7 @@ def verify_tree(
     try:
         listed = sum(len(reservation.shards) for reservation in _complete_sets(source, report)) if bindings else 0
         present = 0
-        for shard in iter_shards(source):
+        for shard in iter_shards(source, strict=True):
             report.shards += 1
             report.events += len(shard.events)
             report.bytes += shard.size
@@ -77,7 +78,7 @@ def _read(source: Source, path: str) -> str | None:
 
 
 def _names(source: Source, kind: str) -> Iterator[str]:
-    for entry in source.list(f"{BINDINGS_ROOT}/{kind}"):
+    for entry in source.names(f"{BINDINGS_ROOT}/{kind}"):
         path = f"{BINDINGS_ROOT}/{kind}/{entry.name}"
         if not is_binding_path(path):
             raise LedgerRefusal("path-syntax", "is no import binding", source.where(path))

@@ -1,10 +1,13 @@
 """Reading, verifying, compacting and pruning trees."""
 
 import json
+import re
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from moorage.clients.ledger import sources
 from moorage.clients.ledger.compaction import compact, last_compactable_month, prune
 from moorage.clients.ledger.files import TrustedRoot
 from moorage.clients.ledger.finalise import finalise
@@ -113,6 +116,55 @@ def test_every_kind_of_damage_is_found(state: Path) -> None:
     stray.unlink()
     (state / Path(shard).parent / "x.jsonl").symlink_to(state / shard)
     assert _fault(state) == "unsafe-entry"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "ledger/v1/events/x.jsonl",
+        "ledger/v1/events/2026/x.jsonl",
+        "ledger/v1/events/20x6/07/01/a/b/c.jsonl",
+        "ledger/v1/events/2026/13/01/a/b/c.jsonl",
+        "ledger/v1/segments/x",
+        "ledger/v1/segments/2026/6/x",
+        "ledger/v1/import-bindings/shard-sets/x",
+    ],
+)
+def test_what_lies_where_no_shard_may_is_a_fault(state: Path, path: str) -> None:
+    (state / path).parent.mkdir(parents=True, exist_ok=True)
+    (state / path).write_bytes(b"{}\n")
+    report = verify_tree(_source(state))
+    assert report.fault is not None
+    assert report.fault.code == "path-syntax"
+    assert report.fault.where.startswith(str(state / "ledger/v1"))
+
+
+def test_sets_beyond_what_a_listing_holds_are_verified(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_FOLDER_ENTRIES", 2)
+    assert len(list((state / "ledger/v1/import-bindings/shard-sets").iterdir())) == 3
+    assert verify_tree(_source(state), event_bindings=True).fault is None
+
+
+def test_no_change_of_a_byte_goes_unseen_but_of_the_writers_clock(state: Path) -> None:
+    files = tree(state)
+    random = Random(20261130)
+    for path, data in files.items():
+        clocks = re.finditer(rb'"recorded_at":"[^"]*"', data) if path.endswith(".jsonl") else ()
+        unseen = {at for clock in clocks for at in range(*clock.span())}
+        places = sorted({0, len(data) - 1, *random.sample(range(len(data)), 12)} - unseen)
+        spoiled = [data[:-1], b"", data + b"\n", data.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + data, None]
+        spoiled += [
+            data[:at] + bytes([data[at] ^ 1 << random.randrange(7)]) + data[at + 1 :] for at in sorted(places)
+        ]
+        for wrong in spoiled:
+            (state / path).unlink(missing_ok=True)
+            if wrong is not None:
+                (state / path).write_bytes(wrong)
+            report = verify_tree(_source(state), event_bindings=True)
+            assert report.fault is not None, (path, wrong)
+            assert report.fault.where
+        (state / path).write_bytes(data)
+    assert verify_tree(_source(state), event_bindings=True).fault is None
 
 
 def test_months_before_the_retention_are_whole(state: Path) -> None:
