@@ -12,7 +12,7 @@ from ..ranges import Span
 
 T = TypeVar("T")
 
-CHUNK_BYTES: Final = 512 * 1024
+CHUNK_BYTES: Final = 1024 * 1024
 """How much of a body is read at a time."""
 
 

@@ -95,7 +95,7 @@ async def test_values_come_back_whole(bucket: Bucket, size: int) -> None:
 
 
 async def test_a_body_is_read_in_chunks_by_iteration_or_reader(bucket: Bucket) -> None:
-    data = b"0123456789" * 100_000
+    data = b"0123456789" * 250_000
     await bucket.put("k", data)
     got = await bucket.get("k")
     assert isinstance(got, R2ObjectBody)

@@ -24,7 +24,7 @@ from ..settings import BUCKET_BINDING
 PREFIX = "/internal/state/blobs/"
 OFFLOAD_BYTES = MIB
 """Contents from this size on are hashed in a thread, so that the loop goes on serving."""
-WHOLE_BYTES = MIB // 2
+WHOLE_BYTES = MIB
 """Chunks up to this size are read before the answer begins, so that a store that fails is a clean 503."""
 
 _locks = PathLocks()
