@@ -7,6 +7,7 @@ import hmac
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ SECRETS = {"CLAWSWEEPER_WEBHOOK_SECRET": "hook-secret-value", "EXACT_REVIEW_OPER
 CURSOR = b"/internal/state/cursors/audit"
 MAX_HEAD = 16_384
 HEAD_SECONDS = 1.0
+BODY_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
         str(MAX_HEAD),
         "--head-seconds",
         str(HEAD_SECONDS),
+        "--body-seconds",
+        str(BODY_SECONDS),
         "--max-body",
         str(32 * 1024 * 1024),
     ]
@@ -325,6 +329,27 @@ def test_a_head_that_trickles(server: ServedProcess, wire: Wire) -> None:
 
 def test_a_silent_connection_is_closed(wire: Wire) -> None:
     assert wire.closed()
+
+
+@pytest.mark.parametrize(
+    "fields", [(b"content-length: 100",), (b"transfer-encoding: chunked",)], ids=["sized", "chunked"]
+)
+def test_a_body_that_does_not_go_on(wire: Wire, fields: tuple[bytes, ...]) -> None:
+    wire.send(request(b"PUT", CURSOR, signed(b""), *fields) + b"1\r\n{")
+    answer = wire.reply()
+    assert (answer.status, answer.json()["error"]) == (408, "request_body_timeout")
+    assert wire.closed()
+
+
+def test_a_body_that_goes_on_slowly(wire: Wire) -> None:
+    """What a body may take in all is not the transport's to say; each piece has its time."""
+    body = b'{"next_cursor": "x"}'
+    wire.send(request(b"PUT", CURSOR, signed(body), b"content-length: %d" % len(body)))
+    for byte in body[:6]:
+        time.sleep(BODY_SECONDS / 5)
+        wire.send(bytes([byte]))
+    wire.send(body[6:])
+    assert wire.reply().json() == {"error": "invalid_fanout_cursor"}
 
 
 @pytest.mark.parametrize("length", [100, 100_000])

@@ -67,17 +67,22 @@ class _Transport:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. `max_head`: bytes of a request's line and fields; `head_seconds`: how long they may take.
+    """One connection. `max_head`: bytes of a request's line and fields; `head_seconds`: how long they may take;
+    `body_seconds`: how long the next piece of a body may take while the Worker waits for it.
 
     Refused with 400: what is no HTTP/1, and (RFC 9112 3.2) a request of version 1.1 without exactly one Host field.
-    408: a head that does not end in time. 431: one that is too long, or has more than 1,000 fields. 505: another
-    version. The connection is closed after each. One on which nothing arrives is closed after the same time.
+    408: a head that does not end in time, a body that does not go on. 431: a head that is too long, or has more than
+    1,000 fields. 505: another version. The connection is closed after each. One on which nothing arrives is closed
+    after the time of a head.
     """
 
-    def __init__(self, *args: Any, max_head: int, head_seconds: float, **options: Any) -> None:
+    def __init__(self, *args: Any, max_head: int, head_seconds: float, body_seconds: float, **options: Any) -> None:
         super().__init__(*args, **options)
         self._max_head = max_head
         self._head_seconds = head_seconds
+        self._body_seconds = body_seconds
+        self._body_timer: asyncio.TimerHandle | None = None
+        self._heard = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head_bytes = 0
@@ -94,6 +99,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        if self._body_timer is not None:
+            self._body_timer.cancel()
         super().connection_lost(exc)
 
     # The head's bounds.
@@ -117,6 +124,35 @@ class BoundedProtocol(HttpToolsProtocol):
             )
         elif self._idle:
             self.transport.close()
+
+    # The body's bounds: a timer only for one that was not whole in what came with its head.
+
+    @property
+    def _awaits_body(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and cycle.more_body and not cycle.response_complete
+
+    def _listen(self, seconds: float) -> None:
+        if self._body_timer is None:
+            self._body_timer = self.loop.call_later(seconds, self._stalled)
+
+    def _stalled(self) -> None:
+        self._body_timer = None
+        if self.transport.is_closing() or not self._awaits_body:
+            return
+        now, cycle = self.loop.time(), self.cycle
+        if self.flow.read_paused or self.pipeline or cycle.waiting_for_100_continue:
+            self._heard = now  # it is the Worker's turn, or another request's
+        left = self._heard + self._body_seconds - now
+        if left > 0:
+            self._listen(left)
+        elif cycle.response_started:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            self.transport.close()
+        else:
+            message = f"no piece of the body came for {self._body_seconds:g} seconds"
+            self._refuse(Refusal(408, "request_body_timeout", message))
 
     def _unread(self) -> bool:
         cycle = self.cycle
@@ -158,6 +194,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 return
         if self._in_head or self._idle:
             self._arm()
+        elif self._awaits_body:
+            self._heard = self.loop.time()
+            self._listen(self._body_seconds)
 
     def _too_large(self) -> Refusal:
         return Refusal(
@@ -233,10 +272,11 @@ def _reason(error: httptools.HttpParserError) -> str:
     return str(error).strip() or "it cannot be parsed"
 
 
-def protocol(max_head: int, head_seconds: float) -> Callable[..., BoundedProtocol]:
+def protocol(max_head: int, head_seconds: float, body_seconds: float) -> Callable[..., BoundedProtocol]:
     """Returns what makes a connection's protocol for `uvicorn.Config(http=…)`."""
 
     def make(*args: Any, **options: Any) -> BoundedProtocol:
-        return BoundedProtocol(*args, max_head=max_head, head_seconds=head_seconds, **options)
+        limits = {"max_head": max_head, "head_seconds": head_seconds, "body_seconds": body_seconds}
+        return BoundedProtocol(*args, **limits, **options)
 
     return make

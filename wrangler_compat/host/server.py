@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
 def _config(app: Any, settings: HostSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=protocol(settings.max_head, settings.head_seconds),  # type: ignore[arg-type]
+        http=protocol(settings.max_head, settings.head_seconds, settings.body_seconds),  # type: ignore[arg-type]
         loop="none",
         lifespan="off",
         access_log=False,

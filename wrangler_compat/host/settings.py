@@ -32,6 +32,7 @@ SETTINGS: Final = (
     Setting("max_body", 100 * 1024 * 1024, "bytes", "largest request body; more ends the request with 413"),
     Setting("max_head", 64 * 1024, "bytes", "largest request line with header fields; more is answered with 431", 1),
     Setting("head_seconds", 30.0, "seconds", "how long a request's head may take, and a new connection stay silent"),
+    Setting("body_seconds", 60.0, "seconds", "how long a Worker waits for the next piece of a request's body"),
     Setting("socket_message", 32 * 1024 * 1024, "bytes", "largest WebSocket message; more closes with 1009", 1),
     Setting("socket_buffer", 16 * 1024 * 1024, "bytes", "what may wait for a slow WebSocket client; more cuts it"),
     Setting("socket_ping_seconds", 20.0, "seconds", "time between WebSocket pings, and to answer one; 0 sends none"),
@@ -59,6 +60,7 @@ class HostSettings:
     max_body: int = 100 * 1024 * 1024
     max_head: int = 64 * 1024
     head_seconds: float = 30.0
+    body_seconds: float = 60.0
     socket_message: int = 32 * 1024 * 1024
     socket_buffer: int = 16 * 1024 * 1024
     socket_ping_seconds: float = 20.0
