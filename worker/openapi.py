@@ -8,6 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.protocols.wire import (
+    InvalidSignature,
+    NotFound,
+    RequestBodyTimeout,
+    RequestBodyTooLarge,
+    WireError,
+)
+
 from .routes import SUBJECTS
 
 
@@ -41,30 +49,59 @@ ERROR = {
 }
 
 
-def _common(name: str, description: str) -> tuple[str, dict[str, Any]]:
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    return name, {"description": description, "content": error}
+_ERROR = {"$ref": "#/components/schemas/Error"}
+
+
+def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def _refused(*errors: type[WireError]) -> dict[str, Any]:
+    """The schema of an answer with one of the router's own codes."""
+    return {"allOf": [_ERROR, {"properties": {"error": {"enum": [error.code for error in errors]}}}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What the router itself may answer on every route."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: _ERROR)
+
+    def response(self) -> dict[str, Any]:
+        """The response component."""
+        return {"description": self.description, **_json(self.schema)}
+
+    def beside(self, response: Mapping[str, Any]) -> dict[str, Any]:
+        """The response that a subject describes under the same status, with the router's as an alternative."""
+        schema = response["content"]["application/json"]["schema"]
+        description = f"{response['description']}; or {self.description}"
+        return {**response, "description": description, **_json({"anyOf": [schema, self.schema]})}
 
 
 RESPONSES = {
-    "401": _common("Unauthorized", "the signature was refused; `reason` says why, in version 2"),
-    "404": _common("NotFound", "no such path: a name in it may be of another form"),
-    "413": _common("TooLarge", "the body is above the route's limit"),
-    "500": _common("Failed", "it failed; internals are in the log alone"),
-    "503": _common("NotConfigured", "a secret or a binding is missing, or the object could not answer"),
+    "401": Common(
+        "Unauthorized", "the signature was refused; `reason` says why, in version 2", _refused(InvalidSignature)
+    ),
+    "404": Common("NotFound", "no such path: a name in it may be of another form", _refused(NotFound)),
+    "408": Common("Timeout", "the body did not come in time", _refused(RequestBodyTimeout)),
+    "413": Common("TooLarge", "the body is above the route's limit", _refused(RequestBodyTooLarge)),
+    "500": Common("Failed", "it failed; internals are in the log alone"),
+    "503": Common("NotConfigured", "a secret or a binding is missing, or the object could not answer"),
 }
-"""What every route may answer beside what its subject describes; 401 only where there is a signature."""
+"""By status, what every route may answer beside what its subject describes; 401 only where there is a signature."""
 
 
 def _completed(item: Mapping[str, Any]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for method, operation in item.items():
-        common = {
-            status: {"$ref": f"#/components/responses/{name}"}
-            for status, (name, _) in RESPONSES.items()
-            if status != "401" or operation["security"]
-        }
-        responses = {**common, **operation["responses"]}
+        responses = dict(operation["responses"])
+        for status, common in RESPONSES.items():
+            if status in responses:
+                responses[status] = common.beside(responses[status])
+            elif status != "401" or operation["security"]:
+                responses[status] = {"$ref": f"#/components/responses/{common.name}"}
         whole[method] = {**operation, "responses": dict(sorted(responses.items()))}
     return whole
 
@@ -95,7 +132,7 @@ def document() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "responses": dict(RESPONSES.values()),
+            "responses": {common.name: common.response() for common in RESPONSES.values()},
             "securitySchemes": SECURITY,
         },
     }

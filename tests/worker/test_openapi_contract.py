@@ -115,6 +115,7 @@ BAD_NAMES = ["a b", "%2e%2e", "a%2Fb", "é", "x" * 300, "%00", "-" * 200 + "/"]
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 async def test_names_of_another_form_are_no_routes(name: str) -> None:
+    contract = Contract()
     async with EverythingPlane() as plane:
         for method, path, operation in ROUTES:
             if "{" not in path:
@@ -123,6 +124,7 @@ async def test_names_of_another_form_are_no_routes(name: str) -> None:
             body = b"{}" if method == "post" else b""
             answer = await plane.ask(method, given, body, secret_of(operation))
             assert (answer.status, json.loads(answer.body)["error"]) == (404, "not_found"), (given, answer.body)
+            contract.check_answer(path, 404, json.loads(answer.body), method)
         assert not any(
             namespace.live for key, namespace in plane.runtime.namespaces.items() if not key.endswith("EtagCache")
         )

@@ -8,18 +8,15 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from jsonschema import Draft202012Validator
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 from moorage.protocols.sessions import commits, shared
 from moorage.protocols.sessions.commits import CommittedArtifact, Place, Source, sha256
 from moorage.protocols.sessions.identities import shared_prefix
 from moorage.protocols.sessions.strict_json import document
 from moorage.protocols.wire import catalogue
-from moorage.worker import openapi
 from moorage.worker.routes import sessions as routes
 
+from ..support.openapi import Contract
 from ..support.plane import OPERATOR_SECRET
 from ..support.sessions_plane import SessionsPlane
 
@@ -31,26 +28,18 @@ class Driven:
 
     def __init__(self, plane: SessionsPlane) -> None:
         self._plane = plane
-        self._document = openapi.document()
-        self._registry = Registry().with_resource("urn:api", DRAFT202012.create_resource(self._document))
+        self._contract = Contract()
         self.answered: set[tuple[str, int]] = set()
 
     async def __call__(self, verb: str, body: Any, status: int = 200) -> Any:
-        operation = self._document["paths"][f"{shared.TEMPLATE}{verb}"]["post"]
+        path = f"{shared.TEMPLATE}{verb}"
         if status != 400:
-            self._check(operation["requestBody"]["content"]["application/json"]["schema"], body, f"{verb} body")
+            self._contract.check_body(path, body)
         found, answer = await self._plane.verb(verb, body)
         assert found == status, (verb, found, answer)
-        content = operation["responses"][str(status)]["content"]
-        if "application/json" in content:
-            self._check(content["application/json"]["schema"], answer, f"{verb} {status}")
+        self._contract.check_answer(path, status, answer)
         self.answered.add((verb, status))
         return answer
-
-    def _check(self, schema: Any, value: Any, what: str) -> None:
-        text = json.dumps(schema).replace('"#/components', '"urn:api#/components')
-        errors = list(Draft202012Validator(json.loads(text), registry=self._registry).iter_errors(value))
-        assert errors == [], (what, value)
 
 
 def made(data: bytes, path: str = "artifacts/a.txt", run_id: str = "r1") -> dict[str, Any]:
