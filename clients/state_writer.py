@@ -8,6 +8,7 @@ A queued ticket cannot be withdrawn: who gives up waiting blocks those behind fo
 """
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -23,6 +24,12 @@ from .http import AsyncHttp, Http
 PREFIX: Final = "/internal/state-writer/"
 POLL_SECONDS: Final = 5.0
 """Between two polls of a queued ticket: far below the two minutes after which it counts as abandoned."""
+
+
+MAX_BEAT_SECONDS: Final = 10.0
+"""The longest pause between two heartbeats: a third of the shortest lease, however far this clock is behind."""
+
+log = logging.getLogger("moorage.clients.state_writer")
 
 
 class LeaseLost(ClientError):
@@ -186,17 +193,26 @@ class AsyncStateWriter:
         beating = asyncio.create_task(self._beat(lease))
         try:
             yield lease
-        finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-            if not lease.lost:
-                await self.release(lease.ticket)
+        except BaseException:
+            await _stopped(beating)
+            try:
+                await self._give_back(lease)
+            except ClientError as error:
+                # what ended the block matters more; the lease runs out by itself
+                log.warning("the state-writer lease could not be given back: %s", error)
+            raise
+        await _stopped(beating)
+        await self._give_back(lease)
         lease.check()
+
+    async def _give_back(self, lease: Lease) -> None:
+        if not lease.lost:
+            await self.release(lease.ticket)
 
     async def _beat(self, lease: Lease) -> None:
         while not lease.lost:
             ends = (lease.ticket.lease_expires_at or 0) / 1000
-            await self._sleep(max(1.0, (ends - self._now()) / 3))
+            await self._sleep(min(MAX_BEAT_SECONDS, max(1.0, (ends - self._now()) / 3)))
             try:
                 lease.ticket = await self.heartbeat(lease.ticket)
             except LeaseLost as error:
@@ -205,6 +221,11 @@ class AsyncStateWriter:
                 # not an answer of the coordinator: try again until the lease's own end
                 if self._now() >= (lease.ticket.lease_expires_at or 0) / 1000:
                     lease._lose(LeaseLost(f"ticket {lease.ticket.ticket_id}: no heartbeat got through in time"))
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _check_ticket(value: dict[str, Any]) -> None:

@@ -6,9 +6,11 @@ those in a snapshot are taken as they are, those of the journal are checked.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,22 +35,27 @@ def file_of(folder: Path, record_id: rules.RecordId) -> Path:
     return folder / record_id.section / record_id.file_name
 
 
-def store(folder: Path, record: Record) -> None:
-    """Writes a record, or removes it when it is a tombstone."""
-    path = file_of(folder, record.id)
-    if record.content is None:
-        path.unlink(missing_ok=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(record.content)
+def store(folder: Path, records: Iterable[Record]) -> None:
+    """Writes records, and removes those that are tombstones."""
+    made: set[str] = set()
+    for record in records:
+        section = f"{folder}/{record.id.section}"
+        path = f"{section}/{record.id.file_name}"
+        if record.content is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            continue
+        if section not in made:
+            os.makedirs(section, exist_ok=True)
+            made.add(section)
+        with open(path, "wb") as target:
+            target.write(record.content)
 
 
 def store_item(folder: Path, item: Item) -> None:
     """Writes the four sections of an item as they are, and removes those that are not there."""
-    for section in rules.TUPLE_SECTIONS:
-        record = item.records.get(section)
-        record_id = rules.RecordId(item.slug, section, str(item.number))
-        store(folder, record or Record(record_id, None, None, 0, ""))
+    ids = {section: rules.RecordId(item.slug, section, str(item.number)) for section in rules.TUPLE_SECTIONS}
+    store(folder, (item.records.get(section) or Record(ids[section], None, None, 0, "") for section in ids))
 
 
 def local_digests(folder: Path, section: str) -> dict[int, str]:
@@ -181,12 +188,21 @@ class Repositories:
 
     async def _replay(self, slug: str, folder: Path, since: int) -> int:
         watermark: int | None = None
+        storing: asyncio.Future[None] | None = None
         with self._progress.bar(f"{slug} journal", None) as bar:
-            async for page in self._records.pages(slug, since=since):
-                watermark = page.revision if watermark is None else watermark
-                for row in page.rows:
-                    store(folder, row.record)
-                bar.update(len(page.rows))
+            try:
+                async for page in self._records.pages(slug, since=since):
+                    watermark = page.revision if watermark is None else watermark
+                    # a page is written while the next one is on its way
+                    if storing is not None:
+                        await asyncio.shield(storing)
+                    records = [row.record for row in page.rows]
+                    storing = asyncio.ensure_future(asyncio.to_thread(store, folder, records))
+                    bar.update(len(records))
+            finally:
+                # also when a page does not come: nothing is written behind the back of whoever goes on from here
+                if storing is not None:
+                    await storing
         return since if watermark is None else watermark
 
     async def differences(self, slug: str, folder: Path) -> list[int]:

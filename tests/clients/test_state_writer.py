@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from moorage.clients.errors import TransportError
 from moorage.clients.http import AsyncHttp
 from moorage.clients.state_writer import AsyncStateWriter, LeaseLost, LeaseTimeout, StateWriter, Writer
 from tests.support.command_line import served_plane
@@ -99,6 +100,34 @@ async def test_a_lease_that_no_heartbeat_kept_is_lost(world: World) -> None:
 
     with pytest.raises(LeaseLost):
         await work()
+
+
+@pytest.mark.parametrize("skew", [-290, 0, 290])
+async def test_a_clock_that_is_wrong_does_not_lose_the_lease(world: World, skew: float) -> None:
+    client = AsyncStateWriter(world.http, sleep=world.plane.clock.sleep, now=lambda: world.now() + skew)
+    async with client.lease(writer()) as lease:
+        for _ in range(60):
+            await world.plane.advance(5_000)
+        lease.check()
+        await client.heartbeat(lease.ticket)
+
+
+async def test_what_ended_the_block_is_told_though_the_lease_cannot_be_given_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(error: Exception | None) -> None:
+        async with world.writer.lease(writer()):
+            world.down = True
+            if error is not None:
+                raise error
+
+    with pytest.raises(KeyError, match="mine"):
+        await work(KeyError("mine"))
+    assert "could not be given back" in caplog.text
+    world.down = False
+    await world.plane.advance(600_000)
+    with pytest.raises(TransportError):
+        await work(None)
 
 
 async def test_a_ticket_that_ended_does_not_live_again(world: World) -> None:
