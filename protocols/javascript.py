@@ -50,7 +50,24 @@ def trimmed_text(value: object) -> str:
 
 
 def _text_of(value: object) -> str:
-    """The text of a JSON value, and of a member of an array that is turned into text."""
+    """The text of a JSON value: of an array its members' texts with commas between them, however deep they nest."""
+    if isinstance(value, str):
+        return value
+    texts: list[str] = []
+    left = [value]
+    while left:
+        entry = left.pop()
+        if isinstance(entry, list):
+            for index in range(len(entry) - 1, -1, -1):
+                left.append(entry[index])
+                if index:
+                    left.append(",")
+        else:
+            texts.append(_scalar_text(entry))
+    return "".join(texts)
+
+
+def _scalar_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if value is None:
@@ -61,8 +78,6 @@ def _text_of(value: object) -> str:
         return "NaN"
     if isinstance(value, int | float):
         return number_text(value)
-    if isinstance(value, list):
-        return ",".join(_text_of(entry) for entry in value)
     return "[object Object]"
 
 
@@ -109,10 +124,7 @@ def to_number(value: Any) -> float | int:
     if value is None:
         return 0
     if isinstance(value, list):
-        try:
-            return to_number(_text_of(value))
-        except RecursionError:
-            return math.nan
+        return to_number(_text_of(value))
     if not isinstance(value, str):
         return math.nan
     text = trim(value)

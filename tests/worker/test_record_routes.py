@@ -121,6 +121,20 @@ async def test_spoiled_bodies_get_an_answer_of_the_route(path: str) -> None:
                 assert answer.status < 400 or isinstance(answer.json()["error"], str)
 
 
+@pytest.mark.parametrize("depth", [100, 400, 700, 900, 960, 990, 1000])
+@pytest.mark.parametrize("path", GOOD)
+async def test_a_member_may_nest_as_deep_as_the_parser_takes(path: str, depth: int) -> None:
+    async with Plane() as plane:
+        for member, value in GOOD[path].items():
+            text = json.dumps({**GOOD[path], member: None, "unknown": None})
+            for nested in (member, "unknown"):
+                deep = f'"{nested}": {"[" * depth}{json.dumps(value)}{"]" * depth}'
+                body = text.replace(f'"{nested}": null', deep).encode()
+                answer = await plane.signed("POST", f"/internal/{path}", body)
+                known = answer.status == 500 and answer.json() == {"error": "state_writer_ticket_identity"}
+                assert answer.status in EXPECTED or known, (member, answer)
+
+
 NO_JSON = [
     b"",
     b"{",
