@@ -1,6 +1,7 @@
 """The runtime of one process: its namespaces, the open files and their limit, the commit log, and the drain."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import os
@@ -78,6 +79,7 @@ class Runtime:
         self.max_open = self.settings.max_open or _open_limit()
         self._places = self.max_open
         self._waiting: dict[asyncio.Future[None], None] = {}
+        self._last_freed = 0.0  # by the loop's time
         # Whether objects wait for a place and none was idle: whichever becomes idle then goes at once.
         self.crowded = False
         self._factory_before: Any = None
@@ -189,13 +191,17 @@ class Runtime:
             self._open.move_to_end(instance)
 
     def removed(self, instance: Instance) -> None:
-        """An instance ended."""
+        """An instance ended. Readers that its code left open are closed: SQLite would keep the file open for them."""
         self._open.pop(instance, None)
+        for reader in list(instance.database.cursors):
+            reader.close()
+        instance.database.cursors.clear()
 
     async def take_place(self, instance: Instance) -> None:
         """Returns when `instance` may open its file: an idle one goes for it, or it waits for one to become idle.
 
-        Where all wait for one that cannot be opened no place ever comes free: after 5 s the limit is passed.
+        Where all wait for one that cannot be opened no place ever comes free: once none has for 5 s the limit is
+        passed. A place that comes free to somebody else starts the 5 s anew: a slow disk is no reason to pass it.
         """
         if self._places <= 0 and not self.crowded:
             self.crowded = not self._evict_one()
@@ -206,12 +212,15 @@ class Runtime:
         instance.counted = True
 
     async def _wait_for_place(self) -> None:
-        handed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        handed: asyncio.Future[None] = loop.create_future()
+        began = loop.time()
         self._waiting[handed] = None
         try:
-            async with asyncio.timeout(PLACE_SECONDS):
-                await asyncio.shield(handed)
-        except TimeoutError:
+            while (given_up := max(began, self._last_freed) + PLACE_SECONDS) > loop.time() and not handed.done():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(given_up):
+                        await asyncio.shield(handed)
             if not handed.done():
                 self._places -= 1
                 _log.warning("more than %d objects are open: none of them has become idle", self.max_open)
@@ -230,6 +239,7 @@ class Runtime:
             self._free_place()
 
     def _free_place(self) -> None:
+        self._last_freed = asyncio.get_running_loop().time()
         if self._places < 0 or not self._waiting:
             self._places += 1
             return
