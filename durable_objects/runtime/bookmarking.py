@@ -19,8 +19,8 @@ class Bookmarks:
         self._instance = instance
         self._number = 0
 
-    async def current(self) -> str:
-        """Commits, keeps a copy of the storage, and returns its bookmark."""
+    async def current(self, spare: str | None = None) -> str:
+        """Commits, keeps a copy of the storage, and returns its bookmark; `spare` is kept though it is old."""
         instance = self._instance
         database = instance.database
         if database.explicit:
@@ -31,7 +31,7 @@ class Bookmarks:
         now = instance.clock.now()
         bookmark = make(now, self._number, instance.namespace.runtime.random_bytes(16))
         if database.path is None:
-            self._images().keep(bookmark, database.connection.serialize(), now)
+            self._images().keep(bookmark, database.connection.serialize(), now, spare)
             return bookmark
         # No event of the object may come between the commit and the snapshot; the copy itself lets them go on.
         folder = BookmarkFolder(database.path)
@@ -46,7 +46,7 @@ class Bookmarks:
             await gates.run_outside(folder.copy(bookmark, reader))
         finally:
             await gates.run_outside(reading.__aexit__(None, None, None))
-        await gates.run_outside(asyncio.to_thread(folder.prune, now))
+        await gates.run_outside(asyncio.to_thread(folder.prune, now, spare))
         return bookmark
 
     async def for_time(self, milliseconds: int) -> str:
@@ -60,7 +60,7 @@ class Bookmarks:
         """Makes the next session restore `bookmark`; returns a bookmark of the present."""
         if not isinstance(bookmark, str) or bookmark not in await self._kept():
             raise DurableObjectError("That is not a bookmark of this object, or it is no longer kept.")
-        undo = await self.current()
+        undo = await self.current(spare=bookmark)
         path = self._instance.database.path
         if path is None:
             self._images().request(bookmark)

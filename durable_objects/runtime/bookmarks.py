@@ -7,10 +7,12 @@ time: there is no copy of moments at which nobody asked.
 """
 
 import asyncio
+import logging
 import os
 import re
 import shutil
 import sqlite3
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,8 @@ KEPT: Final = 32
 KEPT_DAYS: Final = 30
 _SHAPE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}\Z")
 _RESTORE: Final = "restore"
+
+_log = logging.getLogger("moorage.runtime.bookmarks")
 
 
 def make(milliseconds: int, number: int, random: bytes) -> str:
@@ -69,14 +73,10 @@ class BookmarkFolder:
         sync_folder(self._folder)
         sync_folder(self._database.parent)
 
-    def prune(self, now: int) -> None:
-        """Drops copies beyond the retained number and age; the one that is to be restored stays."""
-        pending = self.pending()
-        kept = self.kept()
-        oldest = now - KEPT_DAYS * 86_400_000
-        for bookmark in kept[:-KEPT] + [name for name in kept[-KEPT:] if time_of(name) < oldest]:
-            if bookmark != pending:
-                (self._folder / f"{bookmark}.sqlite").unlink(missing_ok=True)
+    def prune(self, now: int, spare: str | None = None) -> None:
+        """Drops copies beyond the retained number and age; the one that is to be restored stays, and `spare`."""
+        for bookmark in _outdated(self.kept(), now, {self.pending(), spare}):
+            (self._folder / f"{bookmark}.sqlite").unlink(missing_ok=True)
 
     def pending(self) -> str | None:
         """Returns the bookmark that the next session restores, or None."""
@@ -96,12 +96,17 @@ class BookmarkFolder:
     def restore(self) -> str | None:
         """Before the file is opened: puts the requested copy in its place. Returns the bookmark, or None.
 
-        A crash between the steps is made good by the next call: the request is withdrawn last.
+        A crash between the steps is made good by the next call: the request is withdrawn last. A request for a copy
+        that is gone is withdrawn at once: the object goes on with what it has.
         """
         bookmark = self.pending()
         if bookmark is None:
             return None
         copy = self._folder / f"{bookmark}.sqlite"
+        if not copy.exists():
+            _log.error("bookmark %s of %s is gone and cannot be restored", bookmark, self._database)
+            (self._folder / _RESTORE).unlink()
+            return None
         if self._database.exists():
             # Old frames must not be taken for the restored file's: bring them in, so that closing removes the WAL.
             connection = sqlite3.connect(self._database, isolation_level=None)
@@ -117,6 +122,12 @@ class BookmarkFolder:
         (self._folder / _RESTORE).unlink()
         sync_folder(self._folder)
         return bookmark
+
+
+def _outdated(kept: list[str], now: int, stay: Collection[str | None]) -> list[str]:
+    """Those of the kept bookmarks, oldest first, that are beyond the retained number or age and not to stay."""
+    oldest = now - KEPT_DAYS * 86_400_000
+    return [name for name in kept if (name not in kept[-KEPT:] or time_of(name) < oldest) and name not in stay]
 
 
 def _sync(path: Path) -> None:
@@ -138,14 +149,11 @@ class BookmarkImages:
         """Returns the bookmarks that can be restored, oldest first."""
         return sorted(self._images)
 
-    def keep(self, bookmark: str, image: bytes, now: int) -> None:
-        """Keeps an image, and drops what is beyond the retained number and age."""
+    def keep(self, bookmark: str, image: bytes, now: int, spare: str | None = None) -> None:
+        """Keeps an image, and drops what is beyond the retained number and age, but not `spare`."""
         self._images[bookmark] = image
-        oldest = now - KEPT_DAYS * 86_400_000
-        names = sorted(self._images)
-        for name in names[:-KEPT] + [name for name in names[-KEPT:] if time_of(name) < oldest]:
-            if name != self._pending:
-                del self._images[name]
+        for name in _outdated(self.kept(), now, {self._pending, spare}):
+            del self._images[name]
 
     def request(self, bookmark: str) -> None:
         """Makes the next session restore `bookmark`."""
@@ -156,4 +164,4 @@ class BookmarkImages:
         if self._pending is None:
             return None
         bookmark, self._pending = self._pending, None
-        return self._images[bookmark]
+        return self._images.get(bookmark)

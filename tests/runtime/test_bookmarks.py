@@ -114,3 +114,39 @@ async def test_a_crash_before_the_request_is_withdrawn_restores_again(on_disk: M
     again = await on_disk({"Notes": Notes})
     assert await again.namespaces["w-Notes"].getByName("a").get() == ["one", ["one"]]
     assert folder.pending() is None
+
+
+async def test_the_oldest_kept_one_can_be_gone_back_to(notes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Going back makes a bookmark of the present, which must not push out the one that is asked for."""
+    monkeypatch.setattr(module, "KEPT", 3)
+    await notes().put("one")
+    first = await notes().bookmark()
+    await notes().put("two")
+    for _ in range(2):
+        await notes().bookmark()
+    undo = await notes().go_back(first)
+    await notes().bookmark()
+    await restart(notes)
+    assert (await notes().get())[0] == "one"
+    await notes().go_back(undo)
+    await restart(notes)
+    assert (await notes().get())[0] == "two"
+
+
+async def test_a_request_for_a_lost_copy_leaves_the_object_usable(
+    on_disk: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = await on_disk({"Notes": Notes})
+    stub = runtime.namespaces["w-Notes"].getByName("a")
+    await stub.put("one")
+    first = await stub.bookmark()
+    await stub.put("two")
+    await stub.go_back(first)
+    await runtime.close()
+    folder = next((tmp_path / "state").rglob("*.bookmarks"))
+    (folder / f"{first}.sqlite").unlink()
+    for _ in range(2):
+        again = await on_disk({"Notes": Notes})
+        assert (await again.namespaces["w-Notes"].getByName("a").get())[0] == "two"
+        await again.close()
+    assert caplog.text.count("is gone and cannot be restored") == 1
