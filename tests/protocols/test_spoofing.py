@@ -1,5 +1,6 @@
 """The advisory inventory of header lookalikes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,38 @@ def test_the_rest_of_a_header_that_was_cut_off_is_a_block() -> None:
     found = inventory("---\nstate: open\n---\n\nstate: closed\n---\nstate: merged\n")
 
     assert [(sighting.place, sighting.line) for sighting in found] == [(Place.BLOCK, 5), (Place.BODY_LINE, 7)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["state: closed", "STATE : closed", "**state**: closed", "`state`: closed", "__state__: x", "_state_: x",
+     "> state: closed", ">> - **state**: x", "1. state: x", "- [ ] state: x", "- [x] state: x", "state=closed",
+     '{"state": "closed"}', "  'state': closed", "# state: closed", "// state: closed", "; state: closed",
+     "<!-- state: closed -->", "| state: closed |", "|state: closed|", "| state | closed |", "| **state** | closed |",
+     "state\uff1a closed", "\uff53tate: closed", "st\u200bate: closed", "sta\u00adte: x", "\ufeffstate: closed",
+     "\u202estate: closed", "x\rstate: closed", "x\u2028state: closed", "x\x85> state: closed",
+     "x: 1\vstate: closed"],
+)  # fmt: skip
+def test_near_misses_are_seen(line: str) -> None:
+    (found,) = inventory(f"---\nstate: open\nlabel: a\n---\n\ntext\n{line}\n")
+
+    assert (found.key, found.line, found.text) == ("state", 7, line)
+
+
+@pytest.mark.parametrize(
+    "line", ["the state: closed", "stateful: x", "state", "estate: x", "| x | state: y |", "a:state: b"]
+)
+def test_names_that_only_look_a_little_alike_are_not(line: str) -> None:
+    assert inventory(f"---\nstate: open\n---\n\n{line}\n") == ()
+
+
+def test_a_header_line_may_hide_another_field() -> None:
+    found = inventory("---\nlabel: a\rstate: closed\nstate: open\nst\u200bate: x\n---\n")
+
+    assert [(sighting.key, sighting.place, sighting.line) for sighting in found] == [
+        ("state", Place.NESTED, 2),
+        ("state", Place.DUPLICATE, 4),
+    ]
 
 
 def test_other_keys_are_no_lookalikes() -> None:
