@@ -311,7 +311,8 @@ JAVASCRIPT = Section(
             SWITCHING + "test_synchronous_code_waits_in_the_middle_of_a_coroutine"),
         yes("`pyodide.http`, `.code`, `.webloop`, `__version__`", "suite:javascript/check_modules_of_pyodide"),
         yes("pytest inside a handler", "tests/workers/test_nested_loops.py::test_pytest_runs_inside_a_handler"),
-        no("`HTMLRewriter`, `eval`", "suite:javascript/check_what_is_not_offered",
+        yes("`HTMLRewriter`", "suite:javascript/check_html_rewriter", JS + "test_html_rewriter.py::test_changes_of_an_element"),
+        no("`eval`, `WebAssembly`", "suite:javascript/check_what_is_not_offered",
            JS + "test_globals.py::test_what_is_not_offered_says_so", note="importable; use raises NotImplementedError"),
     ),
 )  # fmt: skip

@@ -1,12 +1,14 @@
 """The programs of `examples/`, each served for real and asked as a reader would ask it."""
 
+import asyncio
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
-from moorage.wrangler_compat.host.testing import WorkerRuntime, WorkerServer
+from moorage.wrangler_compat.host.testing import WorkerOptions, WorkerRuntime, WorkerServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -170,3 +172,61 @@ def test_tools(moorage_worker: WorkerServer) -> None:
     events = moorage_worker.fetch("/mcp", headers={"mcp-session-id": "a"})
     assert (events.headers["content-type"], events.text) == ("text/event-stream; charset=utf-8", 'data: "one"\n\n')
     assert moorage_worker.fetch("/other", headers={"mcp-session-id": "a"}).status_code == 404
+
+
+@example("signed-links")
+def test_signed_links(moorage_worker: WorkerServer) -> None:
+    target = moorage_worker.fetch("/sign/a%20b.pdf").headers["location"].removeprefix(moorage_worker.url)
+    assert target.startswith("/a%20b.pdf?until=")
+    assert moorage_worker.fetch(target).text == "Here is /a%20b.pdf."
+    assert moorage_worker.fetch(target.replace("a%20b", "other")).status_code == 403
+    assert moorage_worker.fetch(target.replace("until=1", "until=2")).status_code == 403
+    assert moorage_worker.fetch("/a.pdf?signature=x").status_code == 400
+
+
+@pytest.mark.moorage(dir=str(EXAMPLES / "signed-links"), vars={"SECONDS": "-1"})
+def test_signed_links_that_have_ended(moorage_worker: WorkerServer) -> None:
+    target = moorage_worker.fetch("/sign/a.pdf").headers["location"].removeprefix(moorage_worker.url)
+    assert moorage_worker.fetch(target).status_code == 410
+
+
+PAGE = (
+    b"""<!doctype html><body id=b><a href="%s/next?x=1">next</a> <a href="/own">own</a><img src='%s/i.png'></body>"""
+)
+
+
+async def test_rewriter() -> None:
+    asked: list[str] = []
+
+    async def origin(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        base = f"http://{dict(scope['headers'])[b'host'].decode()}".encode()
+        page = PAGE % (base, base) if scope["path"] == "/page" else b"plain"
+        kind = b"text/html" if scope["path"] == "/page" else b"text/plain"
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": page})
+
+    server = uvicorn.Server(uvicorn.Config(origin, port=0, lifespan="off", log_level="critical", ws="none"))
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.001)
+    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        async with WorkerRuntime(WorkerOptions(EXAMPLES / "rewriter", vars={"ORIGIN": url})) as runtime:
+            for _ in range(2):
+                answer = await runtime.fetch("/page")
+                assert await answer.text() == (
+                    "<!doctype html><body id=b><p class=note>You are reading a copy.</p>"
+                    '<a href="/next?x=1">next</a> <a href="/own">own</a><img src="/i.png"></body>'
+                )
+                await runtime.background()
+            assert answer.headers["cf-cache-status"] == "HIT"
+            assert await (await runtime.fetch("/other")).text() == "plain"
+            await runtime.advance(60_000)
+            await (await runtime.fetch("/page")).text()
+            await runtime.background()
+            assert asked == ["/page", "/other", "/page"]
+            assert (await runtime.fetch("/page", method="POST")).status == 405
+    finally:
+        server.should_exit = True
+        await task

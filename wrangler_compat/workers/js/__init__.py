@@ -193,7 +193,6 @@ process = _Process()
 web_sockets: dict[str, Any] = {}
 
 _NOT_OFFERED = {
-    "HTMLRewriter": "rewriting of HTML",
     "eval": "JavaScript",
     "Function": "JavaScript",
     "WebAssembly": "WebAssembly",
@@ -222,6 +221,10 @@ def __getattr__(name: str) -> Any:
         return sys.modules[__name__]
     if name in {"WebSocketPair", "WebSocket", "WebSocketRequestResponsePair"}:
         return web_sockets[name] if name in web_sockets else _web_socket(name)
+    if name == "HTMLRewriter":
+        from .html_rewriter import HTMLRewriter
+
+        return HTMLRewriter
     if name in _NOT_OFFERED:
         return NotOffered(name, _NOT_OFFERED[name])
     raise AttributeError(f"module 'js' has no attribute {name!r}")

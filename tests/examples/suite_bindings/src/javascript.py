@@ -152,8 +152,19 @@ async def check_modules_of_pyodide(env):
 
 
 async def check_what_is_not_offered(env):
-    refused(NotImplementedError, lambda: js.HTMLRewriter.new(), "HTMLRewriter")
+    refused(NotImplementedError, lambda: js.WebAssembly.compile(b""), "WebAssembly")
     refused(NotImplementedError, lambda: js.eval("1"))
+
+
+async def check_html_rewriter(env):
+    class Links:
+        def element(self, element):
+            element.setAttribute("href", "/new")
+
+    rewriter = js.HTMLRewriter.new()
+    rewriter.on("p > a[href]", create_proxy(Links()))
+    answer = rewriter.transform(js.Response.new("<p><a href=/old>x</a></p>", headers={"content-type": "text/html"}))
+    assert await answer.text() == '<p><a href="/new">x</a></p>'
 
 
 async def check_error_as_a_class(env):
