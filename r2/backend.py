@@ -132,8 +132,14 @@ class Backend(Protocol):
     async def put_part(self, key: str, upload: str, number: int, source: Source) -> str:
         """Stores or replaces a part and returns its etag; NoSuchUpload when the upload is not open under this key."""
 
-    async def complete_upload(self, key: str, upload: str, parts: Sequence[UploadedPart]) -> Record:
-        """Makes the object of the parts named (`assembly.assemble` decides), drops the others, closes the upload."""
+    async def complete_upload(
+        self, key: str, upload: str, parts: Sequence[UploadedPart], *, create_only: bool
+    ) -> Record | None:
+        """Makes the object of the parts named (`assembly.assemble` decides), drops the others, closes the upload.
+
+        With `create_only`, None when there is an object under the key already, in one step with the write; nothing is
+        changed then, and the upload stays open. A store that cannot do that in one step says so in `differences`.
+        """
 
     async def abort_upload(self, key: str, upload: str) -> None:
         """Drops an open upload and its parts. Nothing happens when it is closed; InternalError when it never was."""

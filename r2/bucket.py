@@ -5,13 +5,13 @@ Options may be a trailing dictionary, keyword arguments, or both (the keywords w
 
 from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from .arguments import MISSING, integer, merge_options, text_of, text_option, wrong_field
 from .assembly import part_number, parts_of
 from .backend import Backend, Draft, Query, Record, UploadedPart
 from .checksums import SIZES, checksum_of
-from .conditions import condition_of
+from .conditions import CREATE_ONLY, condition_of
 from .errors import InvalidMaxKeys, RangeError, operation
 from .keys import check_key, decode_cursor, encode_cursor, key_of
 from .metadata import check_custom_metadata, custom_metadata_of, http_metadata_of
@@ -28,6 +28,7 @@ _BUCKET: Final = "R2Bucket"
 _UPLOAD_OPTIONS: Final = frozenset({"httpMetadata", "customMetadata", "storageClass"})
 _PUT_OPTIONS: Final = _UPLOAD_OPTIONS | {"onlyIf"} | set(SIZES)
 _GET_OPTIONS: Final = frozenset({"onlyIf", "range"})
+_COMPLETE_OPTIONS: Final = frozenset({"onlyIf"})
 _LIST_OPTIONS: Final = frozenset({"limit", "prefix", "cursor", "delimiter", "startAfter", "include"})
 _INCLUDES: Final = ("httpMetadata", "customMetadata")
 
@@ -217,16 +218,32 @@ class R2MultipartUpload:
                 await source.close()
         return UploadedPart(number, etag)
 
-    async def complete(self, uploadedParts: Any = MISSING) -> R2Object:
+    @overload
+    async def complete(self, uploadedParts: Any = MISSING) -> R2Object: ...
+
+    @overload
+    async def complete(
+        self, uploadedParts: Any, options: Mapping[str, Any] | None = None, **keywords: Any
+    ) -> R2Object | None: ...
+
+    async def complete(self, uploadedParts: Any = MISSING, options: Any = None, **keywords: Any) -> R2Object | None:
         """Makes the object of the parts listed and returns its metadata.
 
-        Raises NoSuchUpload (10024), InvalidPart (10025), EntityTooSmall (10011), BadUpload (10048).
+        Option `onlyIf`, which the platform does not have, and only as `{"etagDoesNotMatch": "*"}`: None when there is
+        an object under the key already; the upload stays open. Raises NoSuchUpload (10024), InvalidPart (10025),
+        EntityTooSmall (10011), BadUpload (10048).
         """
         parts = parts_of(uploadedParts)
+        given = merge_options(options, keywords, _COMPLETE_OPTIONS, "complete", 2, "CompleteOptions")
+        condition = condition_of(given.get("onlyIf"), "CompleteOptions")
+        if condition not in (None, CREATE_ONLY):
+            raise TypeError("An upload is completed at once or, with onlyIf={'etagDoesNotMatch': '*'}, create-only.")
         with operation("completeMultipartUpload"):
             check_key(self.key)
-            record = await self._backend.complete_upload(self.key, self.uploadId, parts)
-        return R2Object(record, self._types)
+            record = await self._backend.complete_upload(
+                self.key, self.uploadId, parts, create_only=condition is not None
+            )
+        return None if record is None else R2Object(record, self._types)
 
     async def abort(self) -> None:
         """Drops the parts. May be repeated, and does nothing after `complete`."""

@@ -74,6 +74,10 @@ class Condition:
         return ms - ms % 1000 if self.seconds_granularity else ms
 
 
+CREATE_ONLY: Final = Condition(etag_does_not_match=(WILDCARD,))
+"""Holds only where there is no object yet."""
+
+
 def condition_of(value: Any, struct: str) -> Condition | None:
     """The condition in an `onlyIf` option (a dictionary or Headers); None when it asks nothing.
 

@@ -222,8 +222,12 @@ def complete_upload(
     named: Sequence[UploadedPart],
     version: str,
     uploaded: int,
-) -> tuple[Record, list[str]]:
-    """Makes the object and closes the upload; the record, and the blobs that became garbage."""
+    create_only: bool,
+) -> tuple[Record, list[str]] | None:
+    """Makes the object and closes the upload; the record, and the blobs that became garbage.
+
+    With `create_only`, None when there is an object: the upload stays open.
+    """
     state = _is_open(connection, key, upload)
     if state is None:
         raise InternalError
@@ -236,6 +240,8 @@ def complete_upload(
         stored[number] = StoredPart(number, etag, size)
         md5s[number] = md5
     parts = assemble(stored, named)
+    if create_only and find_record(connection, key) is not None:
+        return None
     kept = {part.number for part in parts}
     unused = []
     for number in stored.keys() - kept:

@@ -115,13 +115,17 @@ class MemoryBackend:
         found.parts[number] = _Part(StoredPart(number, etag, len(data)), source.digester.md5, data)
         return etag
 
-    async def complete_upload(self, key: str, upload: str, parts: Sequence[UploadedPart]) -> Record:
+    async def complete_upload(
+        self, key: str, upload: str, parts: Sequence[UploadedPart], *, create_only: bool
+    ) -> Record | None:
         found = self._uploads.get((key, upload))
         if found is None:
             raise InternalError
         if not found.open:
             raise NoSuchUpload
         chosen = assemble({number: part.stored for number, part in found.parts.items()}, parts)
+        if create_only and key in self._objects:
+            return None
         held = [found.parts[part.number] for part in chosen]
         etag = multipart_etag([part.md5 for part in held])
         record = self._store(found.draft, b"".join(part.data for part in held), etag, {})

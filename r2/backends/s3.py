@@ -17,18 +17,19 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import IO, Any, Final, TypeVar
 
-from ..assembly import StoredPart, assemble
+from ..assembly import assemble
 from ..backend import Choose, Draft, Page, Query, Reader, Record, UploadedPart
 from ..conditions import Condition, Strength
 from ..errors import BadUpload, InternalError, InvalidObjectName, NoSuchUpload, R2Error
 from ..ranges import Span
 from ..source import Block, Source
 from .common import in_thread, new_version, wall_clock
-from .s3_calls import NOT_IN_XML, Body, code_of, is_missing, translated, unwrap_upload, was_retried, wrap_upload
+from .s3_calls import NOT_IN_XML, Body, is_missing, translated, unwrap_upload, was_retried, wrap_upload
 from .s3_listing import list_page
 from .s3_metadata import bare_etag, record_of, request_fields
 from .s3_probe import REFUSALS, probe, status_of
 from .s3_settings import S3Settings
+from .s3_uploads import Uploads
 
 T = TypeVar("T")
 log = logging.getLogger("moorage.r2")
@@ -45,6 +46,10 @@ DIFFERENCES: Final = {
     ),
     "part etag": "it is the part's MD5: a part replaced by the same bytes keeps its etag",
     "no parts": "S3 makes no object of an empty list of parts: 10048",
+    "create-only completion": (
+        "a condition on the completion of an upload is kept where the store keeps it, found out at the first one; "
+        "else the object is looked for first, and the log warns"
+    ),
     "upload time of parts": "of an object made of parts `uploaded` is the store's time, often to the second",
     "metadata limit": (
         "Amazon S3 takes 2 KiB of user metadata, ours included, and refuses more (10012); names and values that S3 "
@@ -115,6 +120,7 @@ class S3Backend:
         self._now = now
         self._executor = ThreadPoolExecutor(settings.threads, thread_name_prefix="r2-s3")
         self._closed = False
+        self._uploads = Uploads(client, bucket, self._head)
 
     @classmethod
     async def open(
@@ -351,7 +357,7 @@ class S3Backend:
                 del block  # it would stay in memory while the next one is gathered
             sent = await asyncio.gather(*parts)
             digester.verified()
-            return await self.run(lambda: self._complete(place, sent, version))
+            return await self.run(lambda: self._uploads.complete(place, sent, version))
         except BaseException:
             await self._give_up(place, parts)
             raise
@@ -364,26 +370,6 @@ class S3Backend:
             await self.run(lambda: self.client.abort_multipart_upload(**place))
         except R2Error:
             pass  # nothing of it is visible; the store's own clean-up drops the parts
-
-    def _complete(self, place: dict[str, str], parts: Sequence[tuple[int, str]], version: str | None) -> Record:
-        """Makes the object of the parts and returns its record. `version` tells our own object after a repetition."""
-        from botocore.exceptions import ClientError
-
-        key = place["Key"]
-        chosen = [{"PartNumber": number, "ETag": etag} for number, etag in parts]
-        try:
-            self.client.complete_multipart_upload(**place, MultipartUpload={"Parts": chosen})
-        except ClientError as error:
-            if not (code_of(error) == "NoSuchUpload" and was_retried(error)):
-                raise
-            stored = self._head(key)
-            if stored is None or version is None or stored.version != version:
-                raise
-            return stored
-        record = self._head(key)
-        if record is None:
-            raise InternalError from ConnectionError(f"{key!r} was deleted at once by somebody else")
-        return record
 
     async def delete(self, keys: Sequence[str]) -> None:
         together = [key for key in keys if key and not NOT_IN_XML.search(key)]
@@ -415,11 +401,12 @@ class S3Backend:
     async def create_upload(self, draft: Draft) -> str:
         if not draft.key:
             raise InvalidObjectName
-        fields = request_fields(draft, version=new_version(), uploaded=None, checksums={})
+        version = new_version()
+        fields = request_fields(draft, version=version, uploaded=None, checksums={})
         answer = await self.run(
             lambda: self.client.create_multipart_upload(Bucket=self.bucket, Key=draft.key, **fields)
         )
-        return wrap_upload(draft.key, answer["UploadId"])
+        return wrap_upload(draft.key, answer["UploadId"], version)
 
     async def put_part(self, key: str, upload: str, number: int, source: Source) -> str:
         raw, _ = unwrap_upload(key, upload)
@@ -435,35 +422,31 @@ class S3Backend:
             payload.close()
         return bare_etag(answer["ETag"])
 
-    async def complete_upload(self, key: str, upload: str, parts: Sequence[UploadedPart]) -> Record:
-        raw, known = unwrap_upload(key, upload)
+    async def complete_upload(
+        self, key: str, upload: str, parts: Sequence[UploadedPart], *, create_only: bool
+    ) -> Record | None:
+        raw, version = unwrap_upload(key, upload)
         place = {"Bucket": self.bucket, "Key": key, "UploadId": raw}
         try:
-            stored = await self.run(lambda: self._parts(place))
+            stored = await self.run(lambda: self._uploads.parts(place))
         except NoSuchUpload:
-            if known:
+            if version is not None:
                 raise
             raise InternalError from None
         chosen = assemble(stored, parts)
         if not chosen:
             raise BadUpload
         named = [(part.number, f'"{part.etag}"') for part in chosen]
-        return await self.run(lambda: self._complete(place, named, None))
-
-    def _parts(self, place: dict[str, str]) -> dict[int, StoredPart]:
-        pages = self.client.get_paginator("list_parts").paginate(**place)
-        return {
-            part["PartNumber"]: StoredPart(part["PartNumber"], bare_etag(part["ETag"]), part["Size"])
-            for page in pages
-            for part in page.get("Parts", [])
-        }
+        if not create_only:
+            return await self.run(lambda: self._uploads.complete(place, named, version))
+        return await self.run(lambda: self._uploads.complete_new(place, named, version))
 
     async def abort_upload(self, key: str, upload: str) -> None:
-        raw, known = unwrap_upload(key, upload)
+        raw, version = unwrap_upload(key, upload)
         try:
             await self.run(lambda: self.client.abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=raw))
         except NoSuchUpload:
-            if not known:
+            if version is None:
                 raise InternalError from None
 
     async def close(self) -> None:

@@ -57,25 +57,30 @@ def translated(error: Any) -> R2Error:
     return InternalError()
 
 
-def wrap_upload(key: str, upload: str) -> str:
-    """The upload id that callers see: the store's, with a check that ties it to the key.
+def wrap_upload(key: str, upload: str, version: str) -> str:
+    """The upload id that callers see: the store's, the version of the object to be, and a check that ties them to the
+    key.
 
-    A finished upload can so be told from one that never was, which S3 does not distinguish. At least 171 characters.
+    A finished upload can so be told from one that never was, which S3 does not distinguish, and an object from one
+    that somebody else made. At least 171 characters.
     """
-    text = upload.encode()
+    text = f"{upload}\0{version}".encode()
     return base64.urlsafe_b64encode((_check(key, text) + text).ljust(128, b"\0")).decode().rstrip("=")
 
 
-def unwrap_upload(key: str, upload: str) -> tuple[str, bool]:
-    """The store's id, and whether it came from `wrap_upload` with this key. Other ids are taken as they are."""
+def unwrap_upload(key: str, upload: str) -> tuple[str, str | None]:
+    """The store's id, and the version; None when the id did not come from `wrap_upload` with this key. Other ids are
+    taken as they are.
+    """
     try:
         data = base64.urlsafe_b64decode(upload + "=" * (-len(upload) % 4))
         text = data[8:].rstrip(b"\0")
         if data[:8] == _check(key, text) and text:
-            return text.decode(), True
+            raw, _, version = text.decode().partition("\0")
+            return raw, version
     except (ValueError, binascii.Error):
         pass
-    return upload, False
+    return upload, None
 
 
 def _check(key: str, upload: bytes) -> bytes:

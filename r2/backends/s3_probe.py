@@ -70,3 +70,28 @@ def probe(client: Any, bucket: str, name: Callable[[], str] = lambda: secrets.to
             client.delete_object(Bucket=bucket, Key=key)
         except (BotoCoreError, ClientError):
             pass  # the reason is being raised, or the next probe has another key
+
+
+def probe_completion(client: Any, bucket: str, name: Callable[[], str] = lambda: secrets.token_hex(8)) -> bool:
+    """Whether the store refuses to complete an upload with `If-None-Match: *` over an object that is there.
+
+    Blocks. On a key of its own, which is removed again. What the store answers otherwise is raised.
+    """
+    from botocore.exceptions import ClientError
+
+    place = {"Bucket": bucket, "Key": f".moorage-probe/{name()}"}
+    client.put_object(**place, Body=b"1")
+    try:
+        upload = client.create_multipart_upload(**place)["UploadId"]
+        try:
+            part = client.upload_part(**place, UploadId=upload, PartNumber=1, Body=b"2")
+            parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+            client.complete_multipart_upload(**place, UploadId=upload, MultipartUpload=parts, IfNoneMatch="*")
+        except ClientError as error:
+            if status_of(error) not in {*REFUSALS, 400, 501}:
+                raise
+            client.abort_multipart_upload(**place, UploadId=upload)
+            return status_of(error) in REFUSALS
+        return False
+    finally:
+        client.delete_object(**place)

@@ -4,8 +4,9 @@ Spec state-plane-storage 4.
 
 An object's custom metadata holds `sha256` and `verified`: `server` when the service hashed the bytes (single
 put), `client` when the digest is the uploader's word (multipart). Immutability is a condition of the write itself
-(`etagDoesNotMatch: "*"`), never a check followed by a write. The platform's multipart completion takes no
-condition; completions and puts under one immutable path are therefore taken one at a time by this process.
+(`etagDoesNotMatch: "*"`), of a put as of the completion of an upload, never a check followed by a write. For stores
+that keep no condition on a completion, puts and completions under one immutable path are taken one at a time as well;
+there, and only there, two processes may both complete an upload.
 """
 
 import asyncio
@@ -192,17 +193,24 @@ class BlobLayout:
         """
         upload = self._bucket.resumeMultipartUpload(path.text, upload_id)
         async with self._locks.hold(path):
-            existing = await self.stat(path)
-            verdict = compare(path, existing, digest, size)
-            if existing is not None and verdict in {Existing.SAME, Existing.CONFLICT}:
-                await self.abort(path, upload_id)
-                if verdict is Existing.CONFLICT:
-                    raise conflict(path, existing)
-                return False
-            try:
-                made = await upload.complete(parts)
-            except _UPLOAD_REFUSALS:
-                raise InvalidBlobUpload from None
+            for _ in range(_ATTEMPTS):
+                existing = await self.stat(path)
+                verdict = compare(path, existing, digest, size)
+                if existing is not None and verdict in {Existing.SAME, Existing.CONFLICT}:
+                    await self.abort(path, upload_id)
+                    if verdict is Existing.CONFLICT:
+                        raise conflict(path, existing)
+                    return False
+                try:
+                    made = await upload.complete(parts, {"onlyIf": CREATE_ONLY} if path.immutable else None)
+                except _UPLOAD_REFUSALS:
+                    if compare(path, await self.stat(path), digest, size) is Existing.SAME:
+                        return False  # a rival completed the same upload between the two
+                    raise InvalidBlobUpload from None
+                if made is not None:
+                    break
+            else:
+                raise BlobStoreUnavailable
         if made.size != size:
             raise BlobSizeMismatch(expectedBytes=size, receivedBytes=made.size)
         return True

@@ -417,6 +417,44 @@ async def test_an_open_multipart_body_survives_overwrite(bucket: Bucket) -> None
     assert await text_of(bucket, "big") == "small"
 
 
+async def test_an_upload_is_completed_create_only(bucket: Bucket) -> None:
+    """Ours alone: the platform's `complete` takes no condition."""
+    create_only = {"onlyIf": {"etagDoesNotMatch": "*"}}
+    await bucket.put("k", "there")
+    upload = await bucket.createMultipartUpload("k")
+    part = await upload.uploadPart(1, "late")
+    assert await upload.complete([part], create_only) is None
+    assert await text_of(bucket, "k") == "there"
+    with pytest.raises(R2Error, match="10025"):
+        await upload.complete([{"partNumber": 1, "etag": "wrong"}], create_only)
+    await bucket.delete("k")
+    done = await upload.complete([part], onlyIf=create_only["onlyIf"])  # it has stayed open
+    assert done is not None
+    assert done.size == 4
+    assert await text_of(bucket, "k") == "late"
+    other = await bucket.createMultipartUpload("k")
+    replacing = await other.complete([await other.uploadPart(1, "later")])
+    assert replacing.size == 5
+    for condition in ({"etagMatches": replacing.etag}, {"etagDoesNotMatch": "x"}, {"uploadedBefore": 0}):
+        with pytest.raises(TypeError, match="create-only"):
+            await other.complete([part], onlyIf=condition)
+    with pytest.raises(TypeError, match="unexpected option"):
+        await other.complete([part], sha256="00" * 32)
+
+
+async def test_of_rivals_that_complete_create_only_one_wins(bucket: Bucket) -> None:
+    uploads = [await bucket.createMultipartUpload("race") for _ in range(4)]
+    parts = [await upload.uploadPart(1, f"rival {number}") for number, upload in enumerate(uploads)]
+    create_only = {"onlyIf": {"etagDoesNotMatch": "*"}}
+    *results, put = await asyncio.gather(
+        *(upload.complete([part], create_only) for upload, part in zip(uploads, parts, strict=True)),
+        bucket.put("race", "put", create_only),
+    )
+    won = [number for number, result in enumerate([*results, put]) if result is not None]
+    assert len(won) == 1
+    assert await text_of(bucket, "race") == ("put" if won == [4] else f"rival {won[0]}")
+
+
 async def test_a_broken_part_keeps_the_part_before(bucket: Bucket) -> None:
     upload = await bucket.createMultipartUpload("k")
     good = await upload.uploadPart(1, "good")

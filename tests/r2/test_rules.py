@@ -1,5 +1,7 @@
 """The pure rules: conditions, ranges, names, listings, parts, metadata."""
 
+import base64
+import hashlib
 import re
 from datetime import UTC, datetime
 
@@ -373,8 +375,17 @@ def test_foreign_metadata_entries_are_ignored(text: str) -> None:
 
 @given(texts, st.text("abc._-", min_size=1, max_size=60))
 def test_upload_ids_come_back_with_their_key_only(key: str, upload: str) -> None:
-    wrapped = wrap_upload(key, upload)
+    version = "0123456789abcdef" * 2
+    wrapped = wrap_upload(key, upload, version)
     assert len(wrapped) == 171
-    assert unwrap_upload(key, wrapped) == (upload, True)
-    assert unwrap_upload(key + "x", wrapped) == (wrapped, False)
-    assert unwrap_upload(key, upload) == (upload, False)
+    assert unwrap_upload(key, wrapped) == (upload, version)
+    assert unwrap_upload(key + "x", wrapped) == (wrapped, None)
+    assert unwrap_upload(key, upload) == (upload, None)
+
+
+def test_upload_ids_of_before_are_known() -> None:
+    """They carry no version; uploads may be open for days."""
+    text = b"upload-id"
+    check = hashlib.sha256(b"k\0" + text).digest()[:8]
+    wrapped = base64.urlsafe_b64encode((check + text).ljust(128, b"\0")).decode().rstrip("=")
+    assert unwrap_upload("k", wrapped) == ("upload-id", "")

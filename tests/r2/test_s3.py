@@ -79,7 +79,7 @@ class Recording:
 @pytest.fixture
 def recording(backend: S3Backend) -> Recording:
     client = Recording(backend.client)
-    backend.client = client
+    backend.client = backend._uploads._client = client
     return client
 
 
@@ -346,6 +346,77 @@ async def test_the_store_checks_what_it_received(backend: S3Backend, recording: 
     await upload.uploadPart(1, "part")
     digests = [fields["ContentMD5"] for name, fields in recording.calls if name in {"put_object", "upload_part"}]
     assert digests == ["XUFAKrxLKna5cZ2REBfFkg==", "uNMQxW7eWsA+ja/k2wLAOQ=="] or len(set(digests)) == 2
+
+
+# completions
+
+NEW = {"onlyIf": {"etagDoesNotMatch": "*"}}
+
+
+async def test_a_create_only_completion_is_one_request(
+    backend: S3Backend, recording: Recording, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After the first one, which looks whether the store keeps the condition."""
+    bucket = Bucket(backend)
+    for key in ("a", "b"):
+        upload = await bucket.createMultipartUpload(key)
+        part = await upload.uploadPart(1, "x")
+        recording.calls.clear()
+        assert await upload.complete([part], NEW) is not None
+    assert [name for name in recording.names() if name != "head_object"][-1:] == ["complete_multipart_upload"]
+    completions = [fields for name, fields in recording.calls if name == "complete_multipart_upload"]
+    assert [fields.get("IfNoneMatch") for fields in completions] == ["*"]
+    assert [item.key for item in (await bucket.list()).objects] == ["a", "b"]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["ignored", "not implemented"])
+async def test_a_store_that_keeps_no_condition_on_completions_is_named(
+    backend: S3Backend, recording: Recording, caplog: pytest.LogCaptureFixture, unknown: bool
+) -> None:
+    def ignoring(real: Any, fields: dict[str, Any]) -> Any:
+        if unknown:
+            raise refusal(501, "NotImplemented")
+        fields.pop("IfNoneMatch")
+        return real(**fields)
+
+    bucket = Bucket(backend)
+    await bucket.put("there", "x")
+    recording.instead["complete_multipart_upload"] = ignoring
+    upload = await bucket.createMultipartUpload("there")
+    part = await upload.uploadPart(1, "y")
+    assert await upload.complete([part], NEW) is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "keeps no condition" in caplog.text
+    # completed without the condition where nothing is there; said once
+    other = await bucket.createMultipartUpload("new")
+    assert await other.complete([await other.uploadPart(1, "z")], NEW) is not None
+    assert len(caplog.records) == 1
+    assert [item.key for item in (await bucket.list()).objects] == ["new", "there"]
+    left = recording.client.list_multipart_uploads(Bucket=backend.bucket).get("Uploads", [])
+    assert [item["Key"] for item in left] == ["there"]
+
+
+@pytest.mark.parametrize("status", [404, 412])
+@pytest.mark.parametrize("options", [None, NEW], ids=["at once", "create-only"])
+async def test_a_repeated_completion_recognises_itself(
+    backend: S3Backend, recording: Recording, options: Any, status: int
+) -> None:
+    """The answer to the first attempt is lost, and the repetition is refused because of it."""
+
+    def answer_lost(real: Any, fields: dict[str, Any]) -> Any:
+        real(**fields)
+        raise refusal(status, "NoSuchUpload" if status == 404 else "PreconditionFailed", retries=1)
+
+    bucket = Bucket(backend)
+    first = await bucket.createMultipartUpload("first")
+    await first.complete([await first.uploadPart(1, "x")], NEW)
+    upload = await bucket.createMultipartUpload("k")
+    part = await upload.uploadPart(1, "mine")
+    recording.instead["complete_multipart_upload"] = answer_lost
+    done = await upload.complete([part], options)
+    assert done is not None
+    assert done.size == 4
 
 
 # reads
