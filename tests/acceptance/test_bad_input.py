@@ -431,6 +431,14 @@ def test_a_body_that_nobody_reads_is_skipped(wire: Wire) -> None:
     assert [wire.reply().status for _ in range(2)] == [404, 200]
 
 
+def test_a_head_that_begins_behind_a_long_body(wire: Wire) -> None:
+    """What came before it in the same piece is no part of it."""
+    wire.send(request(b"POST", b"/nowhere", body=b"x" * (MAX_HEAD + 2_000)) + HEALTH[:-10])
+    assert wire.reply().status == 404
+    wire.send(HEALTH[-10:])
+    assert wire.reply().status == 200
+
+
 def test_http_1_0(wire: Wire) -> None:
     wire.send(b"GET /api/health HTTP/1.0\r\n\r\n")
     answer = wire.reply()

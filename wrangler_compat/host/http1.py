@@ -85,7 +85,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._heard = 0.0
         self._head_timer: asyncio.TimerHandle | None = None
         self._in_head = False
-        self._head_bytes = 0
+        # Of the head that is being read: bytes of earlier pieces. Of the piece: bytes, and requests that begin in it.
+        self._head_bytes = self._piece = self._begins = 0
+        self._hosts = 0
         self._refusal: Refusal | None = None
         self._refused = False
 
@@ -177,6 +179,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._unset_keepalive_if_required()
+        self._piece, self._begins = len(data), 0
+        between = self.cycle is None or not self.cycle.more_body
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -188,7 +192,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._refusal or Refusal(400, "bad_request", f"this is no HTTP/1.1: {_reason(error)}"))
             return
         if self._in_head:
-            self._head_bytes += len(data)
+            if self._begins == 0:
+                self._head_bytes += len(data)
+            elif self._begins == 1 and between:
+                self._head_bytes = len(data)
+            # else it began behind something else: where in the piece is not known, so it counts from the next one
             if self._head_bytes > self._max_head:
                 self._refuse(self._too_large())
                 return
@@ -208,31 +216,32 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
-        self._head_bytes = 0
+        self._begins += 1
+        self._head_bytes = self._hosts = 0
         self._refusal = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # trailers of a chunked body come here too: they are no part of the head, and nobody reads them
         if self._in_head:
             name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
+            if name == b"host":
+                self._hosts += 1
+            elif name == b"expect" and value.lower() == b"100-continue":
                 self.expect_100_continue = True
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._disarm()
-        size, hosts = len(self.url), 0
-        for name, value in self.headers:
-            size += len(name) + len(value) + 4
-            hosts += name == b"host"
-        if size > self._max_head or len(self.headers) > MAX_FIELDS:
-            self._stop(self._too_large())
+        if self._head_bytes + self._piece > self._max_head or len(self.headers) > MAX_FIELDS:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self._max_head or len(self.headers) > MAX_FIELDS:
+                self._stop(self._too_large())
         version = self.parser.get_http_version()
         if version not in VERSIONS:
             self._stop(Refusal(505, "http_version_not_supported", "HTTP/1.1 and HTTP/1.0 are spoken here"))
-        if hosts > 1 or (hosts == 0 and version == "1.1"):
-            self._stop(Refusal(400, "bad_request", f"a request has one Host field, this one has {hosts}"))
+        if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
+            self._stop(Refusal(400, "bad_request", f"a request has one Host field, this one has {self._hosts}"))
         super().on_headers_complete()
 
     def _stop(self, refusal: Refusal) -> None:
@@ -276,7 +285,8 @@ def protocol(max_head: int, head_seconds: float, body_seconds: float) -> Callabl
     """Returns what makes a connection's protocol for `uvicorn.Config(http=…)`."""
 
     def make(*args: Any, **options: Any) -> BoundedProtocol:
-        limits = {"max_head": max_head, "head_seconds": head_seconds, "body_seconds": body_seconds}
-        return BoundedProtocol(*args, **limits, **options)
+        return BoundedProtocol(
+            *args, max_head=max_head, head_seconds=head_seconds, body_seconds=body_seconds, **options
+        )
 
     return make
