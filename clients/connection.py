@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .errors import ConfigurationError
+from .secret import OPERATOR_VARIABLES, SECRET_VARIABLES
 
 if TYPE_CHECKING:
     from .http import Http
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 URL_VARIABLE = "MOORAGE_URL"
-SECRET_VARIABLES = ("CLAWSWEEPER_RECORDS_SECRET", "CLAWSWEEPER_WEBHOOK_SECRET")
-OPERATOR_VARIABLES = ("EXACT_REVIEW_OPERATOR_SECRET",)
 
 
 _URL_HELP = (

@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "<hidden>"
+SECRET_VARIABLES = ("CLAWSWEEPER_RECORDS_SECRET", "CLAWSWEEPER_WEBHOOK_SECRET")
+OPERATOR_VARIABLES = ("EXACT_REVIEW_OPERATOR_SECRET",)
+"""Where commands find the secrets: in the environment alone."""
 
 
 class Secret:

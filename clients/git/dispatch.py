@@ -77,7 +77,11 @@ class GithubDispatch:
         try:
             with httpx.Client(transport=self._transport, timeout=SECONDS) as client:
                 answer = client.post(self._url, content=json.dumps(body), headers=self._headers)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        except (
+            httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError,
+            httpx.InvalidURL, ImportError, OSError, ValueError,
+        ) as error:  # fmt: skip
+            # nothing was sent: no connection, or an address, a token or proxies that cannot be used
             raise DispatchRefused(f"dispatch to {self._repository}: {type(error).__name__}") from None
         except httpx.HTTPError as error:
             raise DispatchFailed(f"dispatch to {self._repository}: {type(error).__name__}") from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import ClientError
+from ..secret import OPERATOR_VARIABLES, SECRET_VARIABLES
 
 COMMAND_SECONDS: Final = 120.0
 _ORIGIN: Final = "origin"
@@ -43,7 +44,7 @@ class Repository:
         self._remote = remote
         self._branch = branch
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT},
+            **{name: value for name, value in os.environ.items() if _is_passed(name)},
             "GIT_DIR": str(folder),
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_LITERAL_PATHSPECS": "1",
@@ -134,7 +135,15 @@ class Repository:
         self._git("push", "--quiet", "--", _ORIGIN, f"{commit}:refs/heads/{self._branch}")
 
 
-_KEPT: Final = frozenset({"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_CONFIG_COUNT", "GIT_SSL_CAINFO"})
+_KEPT: Final = ("GIT_SSH", "GIT_SSL_", "GIT_ASKPASS", "GIT_CONFIG_", "GIT_PROXY_", "GIT_HTTP_")
+"""How the beginnings of Git's own variables read that say how to reach the remote; others name another repository."""
+_SECRETS: Final = frozenset({*SECRET_VARIABLES, *OPERATOR_VARIABLES})
+
+
+def _is_passed(name: str) -> bool:
+    if name.startswith("GIT_"):
+        return name.startswith(_KEPT) and name != "GIT_CONFIG_PARAMETERS"
+    return name not in _SECRETS
 
 
 _USER_INFO: Final = re.compile(r"://[^/\s]*@")

@@ -9,9 +9,10 @@ from typing import Any
 
 from moorage.protocols.jobs.errors import Refused
 
-from ..connection import OPERATOR_VARIABLES, SECRET_VARIABLES, secret_of
+from ..connection import secret_of
 from ..errors import ConfigurationError, RemoteError
 from ..http import DEADLINE_SECONDS, Http, Policy, check_url
+from ..secret import OPERATOR_VARIABLES, SECRET_VARIABLES
 
 SECRETS = {"webhook": SECRET_VARIABLES, "operator": OPERATOR_VARIABLES}
 

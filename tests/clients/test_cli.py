@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from moorage.clients import cli, connection
+from moorage.clients import cli, connection, secret
 from moorage.clients.errors import ConfigurationError
 from moorage.clients.http import Http
 from tests.support.http import PlaneTransport, Script
@@ -118,7 +118,7 @@ class TestConnection:
         ],
     )
     def test_what_is_missing_is_named(self, env: dict[str, str], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("MOORAGE_URL", *connection.SECRET_VARIABLES):
+        for name in ("MOORAGE_URL", *secret.SECRET_VARIABLES):
             monkeypatch.delenv(name, raising=False)
         result = run("cursor", "get", "audit", env=env)
         assert result.exit_code == 1

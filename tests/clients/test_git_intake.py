@@ -247,6 +247,15 @@ def test_a_repository_dispatch() -> None:
         assert "t0ken" not in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("api", "token"), [("ftp://x", "t0ken"), ("http://x:99999", "t0ken"), ("http://127.0.0.1:9", "t0ken\nx")]
+)
+def test_a_dispatch_that_never_left_is_refused(api: str, token: str) -> None:
+    with pytest.raises(DispatchRefused) as refused:
+        GithubDispatch("acme/work", token, api)("w1", "go", {})
+    assert "t0ken" not in str(refused.value)
+
+
 def test_the_command(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "source/jobs").mkdir(parents=True)
     (tmp_path / "source/jobs/a.json").write_text("1")

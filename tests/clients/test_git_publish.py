@@ -1,7 +1,9 @@
 """Publishing to Git: against a local bare repository, with rivals, and killed after every step."""
 
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -54,6 +56,27 @@ def test_one_commit_with_the_paths_and_nothing_else(remote: Remote) -> None:
     }
     assert tuple(steps) == STEPS
     assert (leases.given, leases.returned) == (1, 1)
+
+
+def test_git_gets_its_configuration_and_none_of_our_secrets(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.signingkey")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "x")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere/index")
+    monkeypatch.setenv("CLAWSWEEPER_WEBHOOK_SECRET", "hunter2")
+    monkeypatch.setenv("EXACT_REVIEW_OPERATOR_SECRET", "hunter2")
+    seen: list[Mapping[str, str]] = []
+    real = subprocess.run
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        seen.append(options["env"])
+        return real(*arguments, **options)
+
+    monkeypatch.setattr("moorage.clients.git.repository.subprocess.run", watched)
+    assert run(remote, {"jobs/new.json": "[1]"}).commit is not None
+    assert {environment.get("GIT_CONFIG_KEY_0") for environment in seen} == {"user.signingkey"}
+    assert not [name for environment in seen for name, value in environment.items() if "hunter2" in value]
 
 
 def test_what_the_branch_has_already_makes_no_commit(remote: Remote) -> None:
