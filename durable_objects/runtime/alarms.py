@@ -172,6 +172,9 @@ class AlarmScheduler:
         self._timer: TimerHandle | None = None
         self._timer_due: int | None = None
         self._runs: dict[str, _Run] = {}
+        # How many of them have a handler that runs. First runs wait for their turn beyond half of the open files.
+        self._running = 0
+        self._at_once = max(1, namespace.runtime.max_open // 2)
         # What could not be written into the index (a full disk): until it is, these times count and not the index's.
         self._unwritten: dict[str, tuple[Any, int | None]] = {}
         self._again: TimerHandle | None = None
@@ -297,6 +300,8 @@ class AlarmScheduler:
 
     def _arm(self) -> None:
         self._timer_due = None
+        if self._running >= self._at_once:
+            return  # whichever ends first arms it
         rows = self._database.connection.execute(
             "SELECT actor_id, scheduled_time FROM _cf_ALARM ORDER BY scheduled_time LIMIT ?",
             (len(self._runs) + len(self._unwritten) + 1,),
@@ -311,10 +316,12 @@ class AlarmScheduler:
         if self._closed:
             return
         rows = self._database.connection.execute(
-            "SELECT actor_id, actor_name FROM _cf_ALARM WHERE scheduled_time/1000000<=? ORDER BY scheduled_time",
-            (self._clock.now(),),
+            "SELECT actor_id, actor_name FROM _cf_ALARM WHERE scheduled_time<? ORDER BY scheduled_time LIMIT ?",
+            ((self._clock.now() + 1) * _NANOSECONDS, len(self._runs) + len(self._unwritten) + self._at_once),
         ).fetchall()
         for actor_id, name in rows:
+            if self._running >= self._at_once:
+                break
             if actor_id not in self._runs and actor_id not in self._unwritten:
                 self._runs[actor_id] = _Run()
                 self._fire(actor_id, name)
@@ -323,7 +330,7 @@ class AlarmScheduler:
     @property
     def running(self) -> bool:
         """Whether an alarm's handler runs now; one that waits for its retry does not count."""
-        return any(run.timer is None for run in self._runs.values())
+        return self._running > 0
 
     def hurry(self, object_id: Any) -> bool:
         """Starts a retry that waits for its delay at once, for tests; returns whether there was one."""
@@ -339,11 +346,13 @@ class AlarmScheduler:
     def _fire(self, actor_id: str, name: str | None) -> None:
         run = self._runs[actor_id]
         run.timer = None
+        self._running += 1
         self._namespace.start_alarm(
             actor_id, name, run.attempts, lambda outcome: self._ended(actor_id, name, outcome)
         )
 
     def _ended(self, actor_id: str, name: str | None, outcome: AlarmOutcome) -> None:
+        self._running -= 1
         run = self._runs.get(actor_id)
         if run is None or self._closed:
             return
@@ -368,6 +377,8 @@ class AlarmScheduler:
         run.backoff += 1
         delay = FIRST_DELAY * 2.0**exponent * (1 + 0.25 * self._jitter())
         run.timer = self._clock.call_later(delay, lambda: self._fire(actor_id, name))
+        if self._timer is None:
+            self._arm()
 
 
 @dataclass(frozen=True, slots=True)

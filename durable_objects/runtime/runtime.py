@@ -79,7 +79,9 @@ class Runtime:
         self.max_open = self.settings.max_open or _open_limit()
         self._places = self.max_open
         self._waiting: dict[asyncio.Future[None], None] = {}
-        self._last_freed = 0.0  # by the loop's time
+        self._last_freed = 0.0  # by the loop's time, as the next
+        self._passing_since = -PLACE_SECONDS
+        self._passed = 0
         # Whether objects wait for a place and none was idle: whichever becomes idle then goes at once.
         self.crowded = False
         self._factory_before: Any = None
@@ -200,8 +202,9 @@ class Runtime:
     async def take_place(self, instance: Instance) -> None:
         """Returns when `instance` may open its file: an idle one goes for it, or it waits for one to become idle.
 
-        Where all wait for one that cannot be opened no place ever comes free: once none has for 5 s the limit is
-        passed. A place that comes free to somebody else starts the 5 s anew: a slow disk is no reason to pass it.
+        Where all wait for one that cannot be opened no place ever comes free: once none has for 5 s a few pass the
+        limit, and a few more 5 s later. A place that comes free to somebody else starts the 5 s anew: a slow disk is
+        no reason to pass it.
         """
         if self._places <= 0 and not self.crowded:
             self.crowded = not self._evict_one()
@@ -217,13 +220,17 @@ class Runtime:
         began = loop.time()
         self._waiting[handed] = None
         try:
-            while (given_up := max(began, self._last_freed) + PLACE_SECONDS) > loop.time() and not handed.done():
+            while not handed.done():
+                given_up = max(began, self._last_freed) + PLACE_SECONDS
+                if given_up <= loop.time():
+                    if self._may_pass(loop.time()):
+                        self._places -= 1
+                        break
+                    began = loop.time()
+                    continue
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(given_up):
                         await asyncio.shield(handed)
-            if not handed.done():
-                self._places -= 1
-                _log.warning("more than %d objects are open: none of them has become idle", self.max_open)
         except BaseException:
             if handed.done():
                 self._free_place()
@@ -231,6 +238,14 @@ class Runtime:
         finally:
             self._waiting.pop(handed, None)
             self.crowded = self.crowded and bool(self._waiting)
+
+    def _may_pass(self, now: float) -> bool:
+        """Whether one more may pass the limit now: an eighth of it in `PLACE_SECONDS`, at least one."""
+        if now - self._passing_since >= PLACE_SECONDS:
+            _log.warning("more than %d objects are open: none of them has become idle", self.max_open)
+            self._passing_since, self._passed = now, 0
+        self._passed += 1
+        return self._passed <= max(1, self.max_open // 8)
 
     def give_place(self, instance: Instance) -> None:
         """The file of `instance` is closed."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moorage.durable_objects.runtime import DurableObject, Runtime
+from moorage.durable_objects.runtime import DurableObject, Runtime, RuntimeSettings
 from moorage.durable_objects.runtime.storage import alarm_time
 from moorage.durable_objects.runtime.testing import ControlledLog, ManualClock, memory_runtime
 
@@ -229,3 +229,36 @@ def test_every_millisecond_of_a_datetime_counts() -> None:
 def test_what_is_no_time(value: Any, text: str) -> None:
     with pytest.raises(TypeError, match=re.escape(text)):
         alarm_time(value, NOW)
+
+
+class Slow(Alarmed):
+    running = most = 0
+
+    async def alarm(self, info: Any) -> None:
+        Slow.running += 1
+        Slow.most = max(Slow.most, Slow.running)
+        await self.ctx.clock.sleep(1)
+        Slow.running -= 1
+        RAN.append((str(self.ctx.id.name), info.retryCount, info.isRetry))
+        if self.ctx.id.name == "a00" and info.retryCount == 0:
+            raise RuntimeError("not yet")
+
+
+async def test_alarms_that_are_due_together_run_in_turn() -> None:
+    clock = ManualClock()
+    Slow.most = 0
+    runtime = memory_runtime(clock=clock, settings=RuntimeSettings(max_open=6))
+    runtime.namespace("w-Alarmed", Slow)
+    await runtime.start()
+    for number in range(20):
+        await namespace(runtime).getByName(f"a{number:02}").wake(clock.now() + 1000)
+    assert not namespace(runtime).alarms.running
+    await clock.advance(2000)
+    assert namespace(runtime).alarms.running
+    await clock.advance(20_000)
+    assert Slow.most == 3
+    assert {name for name, _, _ in RAN} == {f"a{number:02}" for number in range(20)}
+    assert ("a00", 1, True) in RAN
+    assert len(RAN) == 21
+    assert not namespace(runtime).alarms.running
+    await runtime.close()
