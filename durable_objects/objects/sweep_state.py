@@ -17,7 +17,7 @@ from moorage.protocols.sweep import cursors as cursor_rules
 from moorage.protocols.sweep import items as item_rules
 from moorage.protocols.sweep import lease as lease_rules
 from moorage.protocols.sweep.document import Document, Json, fresh
-from moorage.protocols.wire import Reply, reply, wire_method
+from moorage.protocols.wire import Reply, WireError, reply, wire_method
 from moorage.protocols.wire.sweep import (
     SweepCursorRefused,
     SweepDocumentCorrupt,
@@ -226,7 +226,11 @@ class SweepState(DurableObject):
             parsed = shared.parse_body(shared.VERBS[verb].body, body)
         except shared.BadBody as error:
             raise SweepUsage(reason=str(error)) from None
-        return self._store.transact(lambda: self._verbs[verb](parsed))
+        try:
+            return self._store.transact(lambda: self._verbs[verb](parsed))
+        except WireError as refused:
+            # a text as every answer is: the lease of another writer may hold what no UTF-8 does
+            return reply(shared.dumps(refused.body()), refused.status)
 
     def _instant(self) -> str:
         return instant_of(self._now())

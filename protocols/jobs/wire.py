@@ -150,12 +150,11 @@ class Nothing(Body, frozen=True):
 
 def parse(body: object, kind: type[Any]) -> Any:
     """The body as its type. Raises `Refused("usage")` naming the member that is wrong."""
+    _check_text(body)
     try:
-        value = msgspec.convert(body, kind)
+        return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
         raise Refused("usage", str(error)) from error
-    _check_text(body)
-    return value
 
 
 def _check_text(value: object) -> None:

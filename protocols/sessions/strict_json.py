@@ -1,11 +1,15 @@
 """JSON read without leniency, and written in one way only.
 
-Reading: one object, UTF-8 without a byte-order mark, no member twice, nothing after it, no NaN or infinity. Writing:
-members sorted by code point, no insignificant space, UTF-8, one line feed at the end of a document.
+Reading: one object, UTF-8 without a byte-order mark, no member twice, nothing after it, no NaN or infinity, no half
+of a surrogate pair, which could not be written again. Writing: members sorted by code point, no insignificant space,
+UTF-8, one line feed at the end of a document.
 """
 
 import json
+import re
 from typing import Any, Final
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]").search
 
 
 class NotStrict(ValueError):
@@ -49,7 +53,17 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise NotStrict(f"it is not JSON: {str(error) or 'nested too deeply'}") from None
     if not isinstance(value, dict):
         raise NotStrict("it is not a JSON object")
+    if _SURROGATE(text) and not _encodes(value):
+        raise NotStrict("a text holds half of a surrogate pair")
     return value
+
+
+def _encodes(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def canonical(value: Any) -> bytes:

@@ -168,6 +168,8 @@ def parse_body(body: type[B], text: str) -> B:
         raise BadBody(f"the body is not JSON: {error}") from None
     try:
         return msgspec.convert(value, body)
+    except UnicodeEncodeError:
+        raise BadBody("a text that is none of the values wanted holds half of a surrogate pair") from None
     except msgspec.ValidationError as error:
         raise BadBody(str(error)) from None
 

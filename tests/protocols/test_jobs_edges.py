@@ -109,6 +109,14 @@ def test_a_report_that_could_not_be_read(queue: MemoryQueue) -> None:
     assert queue.call("status", {"id": held["id"]})["status"] == "running"
 
 
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [("submit", {"extension": "e", "ttl": "\ud800"}), ("history", {"limit": "\udc00"}), ("show", {"id": "\ud800"})],
+)
+def test_half_a_character_is_misuse_wherever_it_stands(queue: MemoryQueue, verb: str, body: dict[str, Any]) -> None:
+    assert "surrogate" in refused(queue, verb, body).message
+
+
 def test_a_close_that_comes_second_rolls_back(queue: MemoryQueue) -> None:
     held = claim(queue)
     row = queue.rows("state_jobs")[0]

@@ -143,6 +143,8 @@ WITHOUT = {"output": ..., "output_size": ...}
         ("post_publish_cleanup", obligation(evidence="absent"), "post_publish_cleanup.targets[0]"),
         ("post_publish_cleanup", obligation(evidence="absent", completed_at=NOW), "post_publish_cleanup.targets[0]"),
         ("post_publish_cleanup", obligation(path="../x"), "post_publish_cleanup.targets[0].path"),
+        ("inputs", [{"id": "party", "source": "x", "sha256": SHA, "size": "\ud800"}], "the file"),
+        ("stages/merge/reason", "\udfff", "the file"),
     ],
 )  # fmt: skip
 def test_unsupported_state_is_refused_with_guidance(path: str, entry: Any, where: str) -> None:
@@ -386,6 +388,8 @@ def changed_pointer(**changes: Any) -> bytes:
         (b"[]", "malformed"),
         (commits.encode(POINTER) + b"{}", "malformed"),
         (changed_pointer(extra=1), "malformed"),
+        (changed_pointer(commit={**json.loads(commits.encode(POINTER))["commit"], "size": "\ud800"}), "malformed"),
+        (changed_pointer(campaign="\udc00"), "malformed"),
         (changed_pointer(run_id="a/b"), "malformed"),
         (changed_pointer(run_id=1), "malformed"),
         (changed_pointer(schema_version=1), "malformed"),

@@ -177,6 +177,10 @@ async def test_a_commit_with_a_missing_artifact_is_refused() -> None:
         assert (await call("pointer-move", body, 422))["kind"] == "missing-object"
 
 
+UNKNOWN = {
+    "run_id": "r1", "path": "artifacts/b", "upload_id": "0" * 32 + ".none", "sha256": "0" * 64, "size": 1,
+    "parts": [{"number": 1, "etag": "e"}],
+}  # fmt: skip
 PART = {"run_id": "r", "path": "artifacts/a", "number": 1, "contentBase64": "YQ=="}
 
 
@@ -201,6 +205,12 @@ PART = {"run_id": "r", "path": "artifacts/a", "number": 1, "contentBase64": "YQ=
         ("upload-part", {**PART, "upload_id": "x"}, "upload_id"),
         ("upload-part", {**PART, "upload_id": "0" * 32 + ".none"}, "upload_id"),
         ("pointer-move", {"holder": "a", "token": 1, "document": "{}"}, "expect"),
+        ("object-stat", {"key": f"runs/r/{'é' * 600}"}, "1024 bytes"),
+        ("object-create", {**made(b"x"), "path": f"artifacts/{'é' * 600}"}, "1024 bytes"),
+        ("upload-complete", UNKNOWN, "no such upload"),
+        ("upload-complete", {**UNKNOWN, "parts": [{"number": 1, "etag": "e"}] * 2}, "named twice"),
+        ("lease-acquire", b'{"holder": "a", "ttl_seconds": "\\ud800"}', "surrogate"),
+        ("lease-acquire", b'{"holder": "\\udc00"}', "surrogate"),
         ("pointer-move", b"[]", "object"),
         ("pointer-move", b'{"a": 1, "a": 1}', "twice"),
     ],

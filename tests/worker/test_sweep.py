@@ -225,3 +225,19 @@ def test_every_refusal_has_its_word() -> None:
     assert len(kinds) == 8
     for kind in kinds:
         assert kind().body() == {"error": kind.code, "word": kind.word, "reason": ""}
+
+
+@pytest.mark.parametrize(("writer", "ttl"), [("\ud800", 5), ("w", 10**30), ("é", 60)])
+async def test_a_lease_of_any_kind_is_shown_to_who_is_locked_out(writer: str, ttl: int) -> None:
+    async with SweepPlane() as plane:
+        assert (await plane.verb("lease-acquire", {"writer": writer, "ttl_minutes": ttl}))[0] == 200
+        status, answer = await plane.verb("lease-acquire", {"writer": "other"})
+        assert (status, answer["error"], answer["word"]) == (423, "sweep_locked", "LOCKED")
+        assert (answer["lease"]["writer"], answer["lease"]["ttl_minutes"]) == (writer, ttl)
+
+
+async def test_half_a_character_where_none_is_wanted_is_misuse() -> None:
+    async with SweepPlane() as plane:
+        status, answer = await plane.verb("lease-acquire", {"writer": "w", "ttl_minutes": "\ud800"})
+        assert (status, answer["error"]) == (400, "sweep_usage")
+        assert "surrogate" in answer["reason"]

@@ -23,13 +23,15 @@ from moorage.protocols.wire.sessions import (
     SessionObjectTooLarge,
     SessionUsage,
 )
-from moorage.r2.errors import BadDigest, BadUpload, EntityTooSmall, InvalidPart, NoSuchUpload
+from moorage.r2.errors import BadDigest, BadUpload, EntityTooSmall, InternalError, InvalidPart, NoSuchUpload
 
 from ..routing import MIB, Answer, Call, Handler, Raw, Result, Route
 from ..settings import BUCKET_BINDING
 
 CREATE_ONLY: Final = {"etagDoesNotMatch": "*"}
 OFFLOAD_BYTES: Final = MIB
+MAX_KEY_BYTES: Final = 1024
+"""The longest key of a bucket, as UTF-8."""
 _UPLOAD_REFUSALS: Final = (NoSuchUpload, InvalidPart, EntityTooSmall, BadUpload)
 CAPS: Final = {"object-create": 48 * MIB, "upload-part": 16 * MIB}
 
@@ -56,18 +58,23 @@ def _prefix(call: Call) -> str:
     return shared_prefix(call.params["campaign"], call.params["session"])
 
 
-def _key(call: Call, key: str) -> str:
+def _whole(call: Call, below: Callable[[], str]) -> str:
+    """The key in the bucket. Raises SessionUsage."""
     try:
-        return f"{_prefix(call)}/{shared.check_key(key)}"
+        key = f"{_prefix(call)}/{below()}"
     except shared.BadBody as error:
         raise SessionUsage(reason=str(error)) from None
+    if len(key.encode()) > MAX_KEY_BYTES:
+        raise SessionUsage(reason=f"the key is longer than {MAX_KEY_BYTES} bytes with the session's prefix")
+    return key
+
+
+def _key(call: Call, key: str) -> str:
+    return _whole(call, lambda: shared.check_key(key))
 
 
 def _new_key(call: Call, body: Any) -> str:
-    try:
-        return f"{_prefix(call)}/{shared.check_created(body.run_id, body.path)}"
-    except shared.BadBody as error:
-        raise SessionUsage(reason=str(error)) from None
+    return _whole(call, lambda: shared.check_created(body.run_id, body.path))
 
 
 def _content(text: str, limit: int) -> bytes:
@@ -187,12 +194,16 @@ async def complete(call: Call) -> Result:
     parts = [{"partNumber": entry.number, "etag": entry.etag} for entry in body.parts]
     try:
         await bucket.resumeMultipartUpload(place, upload).complete(parts)
-    except _UPLOAD_REFUSALS as error:
+    except (*_UPLOAD_REFUSALS, InternalError) as error:
+        if error.__cause__ is not None:
+            # the store failed; what has no cause names an upload that never was, or a part twice
+            raise
         # a repeated request finds no upload any more
         if await bucket.head(key) is not None:
             raise SessionObjectExists(key=key) from None
         if await bucket.head(place) is None:
-            raise SessionUsage(reason=f"parts: {error}") from None
+            unknown = "there is no such upload, or a part is named twice"
+            raise SessionUsage(reason=f"parts: {unknown if isinstance(error, InternalError) else error}") from None
     joined = await bucket.get(place)
     if joined is None:
         raise SessionCommitsUnavailable
