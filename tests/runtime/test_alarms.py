@@ -256,7 +256,7 @@ async def test_alarms_that_are_due_together_run_in_turn() -> None:
     await clock.advance(2000)
     assert namespace(runtime).alarms.running
     await clock.advance(20_000)
-    assert Slow.most == 3
+    assert Slow.most == 3 + 1, "a retry does not wait for its turn"
     assert {name for name, _, _ in RAN} == {f"a{number:02}" for number in range(20)}
     assert ("a00", 1, True) in RAN
     assert len(RAN) == 21
