@@ -1,7 +1,7 @@
 """Rules of validation that no recorded case shows, and that any input at all gives a report."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -86,9 +86,39 @@ def found(raw: dict[str, Any], environment: str | None = None) -> tuple[list[Any
          [("wrong-type", "migrations[0].new_classes[1]"), ("wrong-shape", "migrations[0].renamed_classes"),
           ("wrong-type", "migrations[1]")], []),
         ({"observability": {"logs": {"enabled": True, "head_sampling_rate": -1}}},
-         [("out-of-range", "observability.logs.head_sampling_rate")], []),
+         [], []),
+        ({"observability": {"enabled": True, "head_sampling_rate": 1.5, "logs": {"head_sampling_rate": "1"}}},
+         [("out-of-range", "observability.head_sampling_rate"),
+          ("wrong-type", "observability.logs.head_sampling_rate")], []),
         ({"dev": {"port": "1", "local_protocol": "ftp"}},
-         [("wrong-type", "dev.port"), ("not-one-of", "dev.local_protocol")], []),
+         [("wrong-type", "dev.port"), ("not-one-of", "dev.local_protocol"), ("not-one-of", "dev.upstream_protocol")],
+         []),
+        ({"routes": "x", "route": "example.com/*"},
+         [("wrong-type", "routes"), ("mutually-exclusive", "route,routes")], []),
+        ({"queues": {"producers": [{"binding": "Q", "queue": "q", "delivery_delay": 5}]}},
+         [], [("deprecated", "queues.producers[0].delivery_delay")]),
+        ({"dispatch_namespaces": [{"binding": "D"}], "flagship": [{"binding": "F"}]},
+         [("required", "dispatch_namespaces[0].namespace"), ("required", "flagship[0].app_id")], []),
+        ({"ratelimits": [{"name": "R", "namespace_id": "1", "simple": None}]},
+         [("required", "ratelimits[0].simple")], []),
+        ({"rules": [{"type": "PythonModule"}]},
+         [("not-one-of", "rules[0].type"), ("wrong-type", "rules[0].globs")], []),
+        ({"python_modules": {"exclude": [1]}}, [("wrong-type", "python_modules.exclude")], []),
+        ({"site": {"bucket": "b"}}, [], []),
+        ({"site": {"bucket": "b", "entry-point": "e"}},
+         [("mutually-exclusive", "main,site.entry-point")], [("deprecated", "site.entry-point")]),
+        ({"site": {"bucket": "b"}, "main": None}, [("wrong-type", "main")], [("deprecated", "site")]),
+        ({"placement": {"mode": "smart"}}, [], []),
+        ({"placement": {"mode": "smart", "hint": "wnam"}}, [], []),
+        ({"placement": {"region": "aws:us-east-1"}}, [], []),
+        ({"placement": {}}, [("required", "placement.mode")], []),
+        ({"placement": {"mode": "near"}}, [("not-one-of", "placement.mode")], []),
+        ({"placement": {"mode": "off", "hint": "wnam"}}, [("required-with", "placement.hint")], []),
+        ({"placement": {"mode": "smart", "hint": "wnam", "host": "h:1"}},
+         [("mutually-exclusive", "placement.hint,placement.host")], []),
+        ({"placement": {"mode": "smart", "host": "h:1", "hostname": 1}},
+         [("not-one-of", "placement.mode"), ("wrong-type", "placement.hostname"),
+          ("mutually-exclusive", "placement.host,placement.hostname")], []),
         ({"vars": {"A": 1, "B": 2}, "secrets": {"required": ["A"]},
           "kv_namespaces": [{"binding": "B"}, {"binding": "B"}]},
          [("duplicate-binding", "B"), ("duplicate-binding", "B"), ("duplicate-binding", "A"),
@@ -117,9 +147,57 @@ def test_errors_of_an_environment_stand_below_its_heading() -> None:
 
 def test_keys_of_the_top_level_alone_are_unknown_in_an_environment() -> None:
     assert found({"env": {"x": {"dev": {}, "legacy_env": True}}}, "x") == (
-        [("removed-field", "legacy_env")],
-        [("unexpected-field", "env.x:dev")],
+        [],
+        [("unexpected-field", "env.x:dev"), ("unexpected-field", "env.x:legacy_env")],
     )
+    assert found({"env": {"x": {"node_compat": True}}}, "x") == ([("removed-field", "node_compat")], [])
+
+
+@pytest.mark.parametrize(
+    ("top", "inner", "warnings"),
+    [
+        ({"kv_namespaces": [{"binding": "A"}, {"binding": "B"}]}, {"kv_namespaces": []},
+         [("env-lacks-binding", "kv_namespaces:A"), ("env-lacks-binding", "kv_namespaces:B")]),
+        ({"queues": {"producers": [{"binding": "A", "queue": "q"}]}}, {"queues": {"producers": []}}, []),
+        ({"ratelimits": [{"name": "A", "namespace_id": "1", "simple": {"limit": 1, "period": 10}}]},
+         {"ratelimits": []}, []),
+        ({"durable_objects": {"bindings": [{"name": n, "class_name": "C", "script_name": "o"} for n in "AB"]}},
+         {"durable_objects": {"bindings": []}}, [("env-lacks-binding", "durable_objects:A, B")]),
+        ({"durable_objects": {"bindings": [{"name": "A", "class_name": "C", "script_name": "o"}]}},
+         {"durable_objects": {"bindings": [{"name": "B", "script_name": "o"}]}}, []),
+        ({"vars": {"A": 1}}, {"vars": []}, [("env-lacks-vars", "vars")]),
+        ({"define": {"A": "1"}}, {"define": {"B": "1"}},
+         [("env-lacks-define", "define"), ("define-not-at-top", "env.x.define.B")]),
+        ({"define": {}}, {"define": {"B": "1"}}, []),
+        ({"routes": ["a/*", {"pattern": "b", "custom_domain": True}]}, {},
+         [("inherits-custom-domain", "routes")]),
+        ({"routes": [{"pattern": "b", "custom_domain": True}]}, {"routes": []}, []),
+        ({"routes": ["a/*", {"pattern": "b", "custom_domain": False}]}, {}, []),
+    ],
+)  # fmt: skip
+def test_what_an_environment_lacks(top: dict[str, Any], inner: dict[str, Any], warnings: list[Any]) -> None:
+    assert found({**top, "env": {"x": inner}}, "x")[1] == warnings
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-04-01", "2026-4-1", "2026", "2026/04/01", "2026-02-31", "2026-04-01T10:30:00Z", "04/01/2026",
+             "4-1-2026", "April 1, 2026", "apr 01 2026"],
+)  # fmt: skip
+def test_dates(text: str) -> None:
+    assert found({"compatibility_date": text}) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-13-01", "2026-02-32", "2026-04-01T25:00:00Z", "2026-04-01T10:61:00Z", "13/04/2026",
+             "20260401", "Aprilish", "April 32, 2026"],
+)  # fmt: skip
+def test_texts_that_are_no_dates(text: str) -> None:
+    assert found({"compatibility_date": text}) == ([("bad-date", "compatibility_date")], [])
+
+
+def test_unknown_keys_of_dev_are_not_in_the_finished_configuration() -> None:
+    document = validate({**BASE, "dev": {"prot": 1}}, heading="file").document
+    assert "prot" not in cast("dict[str, Any]", document["dev"])
 
 
 def test_inherited_values_are_replaced_whole() -> None:

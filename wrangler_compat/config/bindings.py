@@ -93,7 +93,15 @@ def list_check(kind: Kind) -> Check:
         for index, entry in enumerate(value):
             place = f"{path}[{index}]"
             check_entry(scope.report, f"{place}.", place, entry, kind)
-        _lacking(scope, key, scope.top_value(*key.split(".")), value, kind.name_field)
+        # the platform compares the field `binding` of sections, which `queues.producers` is none of
+        if kind.name_field == "binding" and kind is not QUEUE_PRODUCERS:
+            for name in _lacking(scope.top_value(key), value, kind.name_field):
+                scope.report.warn(
+                    "env-lacks-binding",
+                    f"{key}:{name}",
+                    f'"{key}" has the binding "{name}" at the top level, but not in "env.{scope.environment}". '
+                    f'"{key}" is not inherited: add the binding there too if it is needed.',
+                )
 
     return check
 
@@ -113,11 +121,21 @@ def bindings_check(kind: Kind) -> Check:
         if not isinstance(entries, list):
             wrong_type(scope.report, f"{path}.bindings", entries, "list")
             return
+        wrong = False
         for index, entry in enumerate(entries):
             place = f"{path}.bindings[{index}]"
             node = scope.report.child(f'"{place}": {show(entry)}')
             check_entry(node, "", place, entry, kind)
-        _lacking(scope, key, scope.top_value(key, "bindings"), entries, kind.name_field)
+            wrong = wrong or bool(node.errors)
+        lacking = _lacking(scope.top_value(key, "bindings"), entries, kind.name_field)
+        if lacking and not wrong:
+            names = ", ".join(lacking)
+            scope.report.warn(
+                "env-lacks-binding",
+                f"{key}:{names}",
+                f'"{key}" has bindings at the top level that "env.{scope.environment}" lacks: {names}. It is not '
+                "inherited: add them there too if they are needed.",
+            )
 
     return check
 
@@ -134,20 +152,13 @@ def one_check(kind: Kind) -> Check:
     return check
 
 
-def _lacking(scope: Scope, key: str, top: object, entries: list[object], name_field: str) -> None:
-    """Warns of each binding of the top level that the environment's own list does not have."""
+def _lacking(top: object, entries: list[object], name_field: str) -> list[str]:
+    """Names of bindings that the top level has, and the environment's own list has not."""
     if not isinstance(top, list):
-        return
+        return []
     here = {str(get(entry, name_field)) for entry in entries if is_object(entry)}
-    for entry in top:
-        name = get(entry, name_field) if is_object(entry) else MISSING
-        if isinstance(name, str) and name not in here:
-            scope.report.warn(
-                "env-lacks-binding",
-                f"{key}:{name}",
-                f'"{key}" has the binding "{name}" at the top level, but not in "env.{scope.environment}". '
-                f'"{key}" is not inherited: add the binding there too if it is needed.',
-            )
+    names = [get(entry, name_field) for entry in top if is_object(entry)]
+    return [name for name in names if isinstance(name, str) and name not in here]
 
 
 def _bucket(report: Report, base: str, value: Object) -> None:
@@ -203,6 +214,8 @@ def _email(report: Report, base: str, value: Object) -> None:
 
 def _rate_limit(report: Report, base: str, value: Object) -> None:
     simple = value.get("simple", MISSING)
+    if simple is None:
+        report.error("required", f"{base}simple", f'"{base}simple" must be an object, but is null.')
     if not is_object(simple):
         return
     check_entry(report, f"{base}simple.", f"{base}simple", simple, _RATE)
@@ -228,6 +241,15 @@ def _pipeline(report: Report, base: str, value: Object) -> None:
         report.error("required", f"{base}stream", f'"{base}stream" is required.')
 
 
+def _queue_producer(report: Report, base: str, value: Object) -> None:
+    if value.get("delivery_delay", MISSING) is not MISSING:
+        report.warn(
+            "deprecated",
+            f"{base}delivery_delay",
+            f'"{base}delivery_delay" is deprecated and has no effect on the platform; it has one here.',
+        )
+
+
 def _must(*names: str) -> tuple[Field, ...]:
     return tuple(Field(name, need="must") for name in names)
 
@@ -245,7 +267,7 @@ DURABLE_OBJECTS = Kind(
     fields=(*_must("name", "class_name"), *_may("script_name", "environment")),
 )  # fmt: skip
 QUEUE_PRODUCERS = Kind(
-    "queues", "Queue",
+    "queues", "Queue", extra=_queue_producer,
     fields=(*BINDING, Field("queue", need="must", filled=True), Field("delivery_delay", "number"), REMOTE),
 )  # fmt: skip
 
@@ -287,7 +309,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("unsafe", "Unsafe", "bindings", name_field="name", relative=True, open=True, fields=_must("name", "type")),
     Kind("vars", "Variable", "names"),
     Kind("wasm_modules", "Wasm module", "names"),
-    Kind("dispatch_namespaces", "Dispatch namespace", open=True, fields=(*BINDING, *_may("namespace"), REMOTE)),
+    Kind("dispatch_namespaces", "Dispatch namespace", open=True, fields=(*_must("binding", "namespace"), REMOTE)),
     Kind("mtls_certificates", "mTLS certificate",
          fields=(*BINDING, Field("certificate_id", need="must", filled=True), REMOTE)),
     Kind("workflows", "Workflow", extra=_workflow,
@@ -300,7 +322,7 @@ KINDS: tuple[Kind, ...] = (
          fields=(*_must("name", "namespace_id"), Field("simple", "object", "must"))),
     Kind("assets", "Assets", "one", fields=_may("binding")),
     Kind("unsafe_hello_world", "Hello World", fields=(*BINDING, Field("enable_timer", "boolean"))),
-    Kind("flagship", "Flagship", fields=(*BINDING, *_may("app_id"), REMOTE)),
+    Kind("flagship", "Flagship", fields=(*_must("binding", "app_id"), REMOTE)),
     Kind("worker_loaders", "Worker loader", fields=BINDING),
     Kind("vpc_services", "VPC service", fields=(*_must("binding", "service_id"), REMOTE)),
     Kind("vpc_networks", "VPC network", extra=_vpc_network,

@@ -6,7 +6,7 @@ The order is the one in which the platform reports on them.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from . import sections
+from . import deployment, sections
 from .bindings import binding_check
 from .checks import Check, nothing, of_type, text_list
 from .lifecycle import check_exports, check_migrations
@@ -41,18 +41,18 @@ def _list(*names: str) -> tuple[Key, ...]:
 _TEXT, _BOOLEAN = of_type("text"), of_type("boolean")
 
 KEYS: tuple[Key, ...] = (
-    _inherited("route", sections.check_route),
+    _inherited("route", deployment.check_route),
     _inherited("account_id", _TEXT),
-    _inherited("routes", sections.check_routes),
+    _inherited("routes", deployment.check_routes),
     _inherited("workers_dev", _BOOLEAN),
     _inherited("preview_urls", _BOOLEAN),
-    _inherited("build", sections.check_build, lambda: {"watch_dir": "./src"}),
+    _inherited("build", deployment.check_build, lambda: {"watch_dir": "./src"}),
     _inherited("compatibility_date", sections.check_date),
     _inherited("compatibility_flags", text_list, list),
     _inherited("jsx_factory", _TEXT, lambda: "React.createElement"),
     _inherited("jsx_fragment", _TEXT, lambda: "React.Fragment"),
     _inherited("tsconfig", _TEXT),
-    _inherited("rules", sections.check_rules, list),
+    _inherited("rules", deployment.check_rules, list),
     _inherited("name", sections.check_name),
     _inherited("main", _TEXT),
     _inherited("find_additional_modules", _BOOLEAN),
@@ -60,8 +60,8 @@ KEYS: tuple[Key, ...] = (
     _inherited("base_dir", _TEXT),
     _inherited("triggers", sections.check_triggers, dict),
     _inherited("assets", sections.check_assets),
-    _inherited("limits", sections.check_limits),
-    _inherited("placement", sections.check_object),
+    _inherited("limits", deployment.check_limits),
+    _inherited("placement", deployment.check_placement),
     _own("vars", sections.check_vars, dict),
     _own("secrets", sections.check_secrets),
     _own("define", sections.check_define, dict),
@@ -71,7 +71,7 @@ KEYS: tuple[Key, ...] = (
     _inherited("exports", check_exports, dict),
     *_list("kv_namespaces"),
     _own("cloudchamber", sections.check_object, dict),
-    _own("containers", sections.check_containers),
+    _own("containers", deployment.check_containers),
     *_list("send_email"),
     _own("queues", sections.check_queues, lambda: {"producers": [], "consumers": []}),
     _own("connect", of_type("list"), list),
@@ -79,8 +79,8 @@ KEYS: tuple[Key, ...] = (
     _own("websearch"),
     *_list("agent_memory", "hyperdrive", "services", "analytics_engine_datasets", "dispatch_namespaces",
            "mtls_certificates"),
-    _own("tail_consumers", sections.check_tail_consumers),
-    _own("streaming_tail_consumers", sections.check_tail_consumers),
+    _own("tail_consumers", deployment.check_tail_consumers),
+    _own("streaming_tail_consumers", deployment.check_tail_consumers),
     _own("unsafe", sections.check_unsafe, dict),
     _own("browser"),
     _own("ai"),
@@ -97,12 +97,12 @@ KEYS: tuple[Key, ...] = (
     _inherited("first_party_worker", _BOOLEAN),
     _inherited("logpush", _BOOLEAN),
     _inherited("upload_source_maps", _BOOLEAN),
-    _inherited("observability", sections.check_observability),
+    _inherited("observability", deployment.check_observability),
     _inherited("access", sections.fields_check({"dev": "object"})),
     _inherited("cache", sections.fields_check({"enabled": "boolean", "cross_version_cache": "boolean"},
                                               must=frozenset({"enabled"}))),
     _inherited("compliance_region", of_type("text", "public", "fedramp_high")),
-    _inherited("python_modules", sections.check_object, lambda: {"exclude": ["**/*.pyc"]}),
+    _inherited("python_modules", deployment.check_python_modules, lambda: {"exclude": ["**/*.pyc"]}),
     _inherited("previews", sections.check_object),
 )  # fmt: skip
 
@@ -114,7 +114,7 @@ TOP_LEVEL: Mapping[str, Check] = {
     "pages_build_output_dir": _TEXT,
     "$schema": _TEXT,
     "dev": sections.check_dev,
-    "site": sections.check_site,
+    "site": deployment.check_site,
     "alias": sections.names_to_texts,
     "wasm_modules": sections.names_to_texts,
     "text_blobs": sections.names_to_texts,

@@ -1,17 +1,28 @@
-"""The checks of the sections that are no plain bindings: variables, routes, observability, assets, `dev` and the
-like.
-"""
+"""The checks of the sections that are no plain bindings: names, dates, variables, triggers, assets, queues, `dev`."""
 
 import re
 from collections.abc import Callable
 
 from .bindings import BY_KEY, QUEUE_PRODUCERS, bindings_check, list_check
-from .checks import Check, Scope, object_or_error, optional, required, typed_list, unexpected, wrong_type
+from .checks import (
+    Check,
+    Scope,
+    object_or_error,
+    optional,
+    required,
+    typed_list,
+    unexpected,
+    wrong_type,
+)
 from .diagnostics import Report
-from .values import MISSING, get, has_type, is_number, is_object, show, type_name
+from .values import MISSING, has_type, is_object, show, type_name
 
 NAME = re.compile(r"(?:[a-z0-9_][a-z0-9_-]*)?")
-_ISO_DATE = re.compile(r"(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2}))?)?(?:[T ]\d{2}:\d{2}.*)?")
+_ISO_DATE = re.compile(r"\d{4}(?:[-/](?P<m>\d{1,2})(?:[-/](?P<d>\d{1,2}))?)?(?:[T ](?P<h>\d{2}):(?P<min>\d{2}).*)?")
+_US_DATE = re.compile(r"(?P<m>\d{1,2})[-/](?P<d>\d{1,2})[-/]\d{4}")
+_NAMED_DATE = re.compile(
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? +(?P<d>\d{1,2}),? +\d{4}", re.IGNORECASE
+)
 _LONG_DASHES = str.maketrans({"\u2013": "-", "\u2014": "-"})
 
 
@@ -26,8 +37,8 @@ def check_name(scope: Scope, key: str, value: object) -> None:
 def check_date(scope: Scope, key: str, value: object) -> None:
     """`compatibility_date`: a date. A long dash gets an error of its own, since it looks right on the screen.
 
-    The platform hands the text to JavaScript's lenient date parser; here it must begin with the year, the parts
-    may be separated by `-` or `/` and be short, and a day up to 31 passes in every month.
+    The platform hands the text to JavaScript's lenient date parser. Here its usual forms pass: year first, or month
+    first as in the United States, or the month's name; parts may be short, and a day up to 31 passes in every month.
     """
     if value is MISSING:
         return
@@ -40,9 +51,21 @@ def check_date(scope: Scope, key: str, value: object) -> None:
         scope.report.error(
             "bad-date-dash", key, f'"{key}" has a long dash in {show(value)}: use hyphens, YYYY-MM-DD.'
         )
-    match = _ISO_DATE.fullmatch(plain.strip())
-    if match is None or not 1 <= int(match[2] or 1) <= 12 or not 1 <= int(match[3] or 1) <= 31:
+    if not _is_date(plain.strip()):
         scope.report.error("bad-date", key, f'"{key}" must be a date "YYYY-MM-DD", but is {show(value)}.')
+
+
+def _is_date(text: str) -> bool:
+    match = _ISO_DATE.fullmatch(text) or _US_DATE.fullmatch(text) or _NAMED_DATE.fullmatch(text)
+    if match is None:
+        return False
+    parts = {name: int(part) for name, part in match.groupdict().items() if part is not None}
+    return (
+        1 <= parts.get("m", 1) <= 12
+        and 1 <= parts.get("d", 1) <= 31
+        and parts.get("h", 0) <= 24
+        and parts.get("min", 0) <= 59
+    )
 
 
 def check_vars(scope: Scope, key: str, value: object) -> None:
@@ -70,11 +93,21 @@ def check_define(scope: Scope, key: str, value: object) -> None:
     for name, content in section.items():
         optional(scope.report, f"{path}.{name}", content, "text")
     _lacking_names(scope, key, section, "env-lacks-define")
+    top = scope.top_value(key)
+    names = top.keys() if is_object(top) else frozenset[str]()
+    for name in section if names else ():
+        if name not in names:
+            scope.report.warn(
+                "define-not-at-top",
+                f"{path}.{name}",
+                f'"{path}.{name}" stands in the environment alone, but an environment can only override what '
+                f'"{key}" has at the top level.',
+            )
 
 
 def _lacking_names(scope: Scope, key: str, value: object, code: str) -> None:
     top = scope.top_value(key)
-    if not is_object(top) or not isinstance(value, dict):
+    if not is_object(top) or not isinstance(value, dict | list):
         return
     lacking = [name for name in top if name not in value]
     if lacking:
@@ -103,90 +136,6 @@ def check_triggers(scope: Scope, key: str, value: object) -> None:
     if section is not None:
         optional(scope.report, f"{key}.crons", section.get("crons", MISSING), "list")
         unexpected(scope.report, key, section, {"crons"})
-
-
-def check_limits(scope: Scope, key: str, value: object) -> None:
-    """`limits`: numbers, not enforced here."""
-    if value is None:
-        return
-    section = object_or_error(scope, key, value)
-    if section is not None:
-        for name in ("cpu_ms", "subrequests"):
-            optional(scope.report, f"{key}.{name}", section.get(name, MISSING), "number")
-
-
-def is_route(value: object) -> bool:
-    """Whether `value` is a text, or an object with `pattern` and a zone or `custom_domain`, and nothing else."""
-    if isinstance(value, str):
-        return value != ""
-    if not is_object(value) or not isinstance(value.get("pattern"), str):
-        return False
-    types = {"zone_id": str, "zone_name": str, "custom_domain": bool, "enabled": bool, "previews_enabled": bool}
-    rest = {name: content for name, content in value.items() if name != "pattern"}
-    if not all(name in types and isinstance(content, types[name]) for name, content in rest.items()):
-        return False
-    if "zone_id" in rest and "zone_name" in rest:
-        return False
-    if ("enabled" in rest or "previews_enabled" in rest) and "custom_domain" not in rest:
-        return False
-    return bool(rest.keys() & {"zone_id", "zone_name", "custom_domain"})
-
-
-_ROUTE = 'a text, or an object with "pattern" and one of "zone_id", "zone_name" and "custom_domain"'
-
-
-def check_route(scope: Scope, key: str, value: object) -> None:
-    """`route`: one route."""
-    if value is not MISSING and not is_route(value):
-        scope.report.error("wrong-shape", key, f'"{key}" must be {_ROUTE}, but is {show(value)}.')
-
-
-def check_routes(scope: Scope, key: str, value: object) -> None:
-    """`routes`: a list of routes."""
-    if value is MISSING:
-        return
-    if not isinstance(value, list):
-        wrong_type(scope.report, key, value, "list")
-        return
-    wrong = [route for route in value if not is_route(route)]
-    if wrong:
-        shown = ", ".join(show(route) for route in wrong)
-        scope.report.error("wrong-shape", key, f'each of "{key}" must be {_ROUTE}; wrong: {shown}.')
-
-
-def check_observability(scope: Scope, key: str, value: object) -> None:
-    """`observability`: one of its three `enabled` is required; rates lie within 0 and 1."""
-    report = scope.report
-    section = object_or_error(scope, key, value)
-    if section is None:
-        return
-    switches = {name: get(section, *name.split(".")) for name in ("enabled", "logs.enabled", "traces.enabled")}
-    if all(switch is MISSING for switch in switches.values()):
-        names = ", ".join(f'"{key}.{name}"' for name in switches)
-        report.error("one-of-required", key, f"one of {names} is required.")
-    elif not any(isinstance(switch, bool) for switch in switches.values()):
-        for name, switch in switches.items():
-            message = f'one of the "enabled" of "{key}" must be true or false: "{key}.{name}" is {show(switch)}.'
-            report.error("wrong-type", f"{key}.{name}", message)
-    for part in ("logs", "traces"):
-        optional(report, f"{key}.{part}", section.get(part, MISSING), "object")
-    unexpected(report, key, section, {"enabled", "head_sampling_rate", "logs", "traces"})
-    _rate(report, f"{key}.head_sampling_rate", section.get("head_sampling_rate", MISSING))
-    for part, own in (("logs", {"invocation_logs"}), ("traces", set[str]())):
-        nested = section.get(part, MISSING)
-        if not is_object(nested):
-            continue
-        path = f"{key}.{part}"
-        for name in ("enabled", "persist", *own):
-            optional(report, f"{path}.{name}", nested.get(name, MISSING), "boolean")
-        typed_list(report, f"{part}.destinations", nested.get("destinations", MISSING))
-        _rate(report, f"{path}.head_sampling_rate", nested.get("head_sampling_rate", MISSING))
-        unexpected(report, key, nested, {"enabled", "head_sampling_rate", "destinations", "persist", *own})
-
-
-def _rate(report: Report, path: str, value: object) -> None:
-    if optional(report, path, value, "number") and is_number(value) and not 0 <= value <= 1:
-        report.error("out-of-range", path, f'"{path}" must lie between 0 and 1, but is {show(value)}.')
 
 
 def check_assets(scope: Scope, key: str, value: object) -> None:
@@ -255,44 +204,6 @@ def check_unsafe(scope: Scope, key: str, value: object) -> None:
     unexpected(scope.report, key, section, {"bindings", "metadata", "capnp"})
 
 
-RULE_TYPES = ("ESModule", "CommonJS", "CompiledWasm", "Text", "Data", "PythonModule", "PythonRequirement")
-
-
-def check_rules(scope: Scope, key: str, value: object) -> None:
-    """`rules`: how files become modules. The two Python types are accepted here; the platform adds them itself."""
-    path = scope.path(key)
-    if value is MISSING or value is None:
-        return
-    if not isinstance(value, list):
-        wrong_type(scope.report, path, value, "list")
-        return
-    for index, rule in enumerate(value):
-        place = f"{path}[{index}]"
-        if not is_object(rule):
-            wrong_type(scope.report, place, rule, "object")
-            continue
-        required(scope.report, f"{place}.type", rule.get("type", MISSING), "text", RULE_TYPES)
-        globs = rule.get("globs", MISSING)
-        if required(scope.report, f"{place}.globs", globs, "list"):
-            typed_list(scope.report, f"{place}.globs", globs)
-        optional(scope.report, f"{place}.fallthrough", rule.get("fallthrough", MISSING), "boolean")
-
-
-def check_build(scope: Scope, key: str, value: object) -> None:
-    """`build`: a command that is run before the Worker is read."""
-    section = object_or_error(scope, key, value)
-    if section is None:
-        return
-    unexpected(scope.report, key, section, {"command", "cwd", "watch_dir"})
-    for name in ("command", "cwd"):
-        optional(scope.report, f"{key}.{name}", section.get(name, MISSING), "text")
-    folders = section.get("watch_dir", MISSING)
-    if isinstance(folders, list):
-        typed_list(scope.report, f"{key}.watch_dir", folders)
-    else:
-        optional(scope.report, f"{key}.watch_dir", folders, "text")
-
-
 def fields_check(types: dict[str, str], *, must: frozenset[str] = frozenset(), not_inherited: bool = False) -> Check:
     """The check of a section that is an object of plain fields, by name and type."""
 
@@ -309,36 +220,9 @@ def fields_check(types: dict[str, str], *, must: frozenset[str] = frozenset(), n
     return check
 
 
-def check_tail_consumers(scope: Scope, key: str, value: object) -> None:
-    """`tail_consumers` and `streaming_tail_consumers`: lists of services."""
-    path = scope.path(key)
-    if optional(scope.report, path, value, "list") and isinstance(value, list):
-        for index, consumer in enumerate(value):
-            place = f"{path}[{index}]"
-            if not is_object(consumer):
-                wrong_type(scope.report, place, consumer, "object")
-                continue
-            required(scope.report, f"{place}.service", consumer.get("service", MISSING), "text")
-            for name in ("environment", "entrypoint"):
-                optional(scope.report, f"{place}.{name}", consumer.get(name, MISSING), "text")
-
-
-def check_containers(scope: Scope, key: str, value: object) -> None:
-    """`containers`: shapes only, since no container is started here."""
-    path = scope.path(key)
-    if value is None or not optional(scope.report, path, value, "list") or not isinstance(value, list):
-        return
-    for index, container in enumerate(value):
-        place = f"{path}[{index}]"
-        if not is_object(container):
-            wrong_type(scope.report, place, container, "object")
-            continue
-        for name in ("class_name", "name", "image", "image_build_context"):
-            optional(scope.report, f"{place}.{name}", container.get(name, MISSING), "text")
-        if not container.get("image") and get(container, "configuration", "image") in (MISSING, None, ""):
-            scope.report.error(
-                "required", f"{place}.image", f'"{place}.image" is required: a Dockerfile or an image.'
-            )
+DEV_KEYS = {"ip": "text", "port": "number", "inspector_port": "number", "inspector_ip": "text",
+            "local_protocol": "text", "upstream_protocol": "text", "host": "text", "enable_containers": "boolean",
+            "container_engine": "text", "generate_types": "boolean"}  # fmt: skip
 
 
 def check_dev(scope: Scope, key: str, value: object) -> None:
@@ -348,24 +232,15 @@ def check_dev(scope: Scope, key: str, value: object) -> None:
     section = object_or_error(scope, key, value)
     if section is None:
         return
-    types = {"ip": "text", "port": "number", "inspector_port": "number", "inspector_ip": "text",
-             "local_protocol": "text", "upstream_protocol": "text", "host": "text", "enable_containers": "boolean",
-             "container_engine": "text", "generate_types": "boolean"}  # fmt: skip
-    unexpected(scope.report, key, section, types)
-    for name, wanted in types.items():
+    unexpected(scope.report, key, section, DEV_KEYS)
+    # without one of its own, the upstream's protocol is the local one, and just as wrong
+    section = {
+        **section,
+        "upstream_protocol": section.get("upstream_protocol", section.get("local_protocol", MISSING)),
+    }
+    for name, wanted in DEV_KEYS.items():
         choices = ("http", "https") if name.endswith("_protocol") else ()
         optional(scope.report, f"{key}.{name}", section.get(name, MISSING), wanted, choices)
-
-
-def check_site(scope: Scope, key: str, value: object) -> None:
-    """`site`: the older way to serve a folder of files."""
-    section = object_or_error(scope, key, value)
-    if section is None:
-        return
-    unexpected(scope.report, key, section, {"bucket", "include", "exclude", "entry-point"})
-    required(scope.report, f"{key}.bucket", section.get("bucket", MISSING), "text")
-    for name in ("include", "exclude"):
-        typed_list(scope.report, f"{key}.{name}", section.get(name, MISSING))
 
 
 def names_to_texts(scope: Scope, key: str, value: object) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from .bindings import check_unique_names
 from .checks import Scope, unexpected, wrong_type
+from .deployment import finished_site, warn_inherited_domains
 from .diagnostics import Report
 from .keys import KEYS, REMOVED, TOP_LEVEL, Key
 from .lifecycle import refuse_both, warn_uncovered
+from .sections import DEV_KEYS
 from .values import MISSING, Object, is_object, show
 
 DEV_DEFAULTS: Object = {
@@ -55,6 +57,9 @@ def validate(raw: object, *, heading: str, environment: str | None = None, toml:
     for key in TOP_LEVEL:
         if key not in {"dev", "env"} and raw.get(key) is not None:
             document[key] = raw[key]
+    site = document.get("site")
+    if is_object(site):
+        document["site"] = finished_site(report, site, document.get("main"))
     check_unique_names(report, document)
     unexpected(report, "top-level", raw, _ENVIRONMENT_KEYS | TOP_LEVEL.keys() | REMOVED.keys())
     _apply_python(report, document)
@@ -63,7 +68,7 @@ def validate(raw: object, *, heading: str, environment: str | None = None, toml:
 
 def _dev(raw: object) -> Object:
     given = raw if is_object(raw) else {}
-    dev = {**DEV_DEFAULTS, **given}
+    dev = {**DEV_DEFAULTS, **{name: value for name, value in given.items() if name in DEV_KEYS}}
     dev.setdefault("upstream_protocol", dev["local_protocol"])
     return dev
 
@@ -84,7 +89,7 @@ def _choose(scope: Scope, raw: Object, top: Object, name: str) -> Object:
     node = scope.report.child(f'"env.{name}" environment')
     inner = Scope(node, name, top, scope.toml)
     finished = _environment(inner, section, raw)
-    unexpected(node, f"env.{name}", section, _ENVIRONMENT_KEYS | REMOVED.keys())
+    unexpected(node, f"env.{name}", section, _ENVIRONMENT_KEYS)
     return finished
 
 
@@ -99,7 +104,7 @@ def _unknown(report: Report, name: str, environments: Object | None) -> None:
 
 def _environment(scope: Scope, section: Object, raw: Object) -> Object:
     """The finished values of the top level (`section` is `raw`) or of a named environment."""
-    _refuse_removed(scope.report, section)
+    _refuse_removed(scope.report, section, top=scope.top is None)
     if "unsafe" in section and (scope.top is None or "unsafe" not in raw):
         scope.report.warn(
             "experimental", "unsafe", '"unsafe" fields are experimental on the platform and may change.'
@@ -110,8 +115,10 @@ def _environment(scope: Scope, section: Object, raw: Object) -> Object:
         value = _value(scope, key, section, raw)
         if value is not MISSING:
             result[key.name] = value
-    if isinstance(section.get("routes"), list) and section.get("route", MISSING) is not MISSING:
+    if section.get("routes", MISSING) is not MISSING and section.get("route", MISSING) is not MISSING:
         scope.report.error("mutually-exclusive", "route,routes", '"route" and "routes" exclude each other.')
+    if scope.top is not None and "routes" not in section:
+        warn_inherited_domains(scope, "routes")
     warn_uncovered(scope, result)
     refuse_both(scope, result)
     return result
@@ -136,9 +143,10 @@ def _value(scope: Scope, key: Key, section: Object, raw: Object) -> object:
     return MISSING if key.default is None else key.default()
 
 
-def _refuse_removed(report: Report, section: Object) -> None:
+def _refuse_removed(report: Report, section: Object, *, top: bool) -> None:
+    """`legacy_env` was a key of the top level alone."""
     for key, advice in REMOVED.items():
-        if section.pop(key, MISSING) is not MISSING:
+        if (top or key != "legacy_env") and section.pop(key, MISSING) is not MISSING:
             report.error("removed-field", key, f'"{key}" is no longer supported: {advice}.')
 
 
