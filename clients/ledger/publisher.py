@@ -109,8 +109,15 @@ def _text(data: bytes | None, path: str) -> str | None:
         raise LedgerRefusal("utf8", "is not UTF-8", f"r2:{path}") from None
 
 
-def _reader(store: BlobStore) -> Callable[[str], str | None]:
-    return lambda path: _text(store.get(path, MAX_BINDING_BYTES), path)
+def _reader(store: BlobStore, turn: Turn | None) -> Callable[[str], str | None]:
+    """Reads bindings. As many as there are events may take longer than the lock lasts: it is renewed meanwhile."""
+
+    def read(path: str) -> str | None:
+        if turn is not None:
+            turn.renew()
+        return _text(store.get(path, MAX_BINDING_BYTES), path)
+
+    return read
 
 
 def _put_binding(store: BlobStore, binding: Binding) -> None:
@@ -159,7 +166,7 @@ def publish_batch(
     Raises binding-conflict, import-conflict, event-identity-conflict, split-partition, causal-cycle: nothing of the
     batch is visible then that was not before. Raises LockLost when the lock ran out meanwhile.
     """
-    read = _reader(store)
+    read = _reader(store, turn)
     total, done = len(batch.reservations) + 2 * len(batch.shards) + len(batch.completions), 0
     counting = threading.Lock()
 
@@ -261,10 +268,10 @@ def publish_paths(
 
     def send(turn: Turn | None) -> PathsResult:
         created = 0
-        check_history(_reader(store), incoming)
+        check_history(_reader(store, turn), incoming)
         for at, path in enumerate(order):
             if at == len(reservations):
-                check_history(_reader(store), incoming)
+                check_history(_reader(store, turn), incoming)
             created += store.put(path, _listed(root, path).data)
             if turn is not None:
                 turn.renew()

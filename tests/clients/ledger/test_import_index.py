@@ -53,6 +53,11 @@ class ProbedBlobs(WorkerBlobs):
     def __init__(self, http: Http) -> None:
         super().__init__(http)
         self.probe: Any = lambda path: None
+        self.get_probe: Any = lambda path: None
+
+    def get(self, path: str, limit: int) -> bytes | None:
+        self.get_probe(path)
+        return super().get(path, limit)
 
     def put(self, path: str, data: bytes) -> bool:
         self.probe(path)
@@ -277,6 +282,29 @@ def test_a_lost_lock_three_times_over_is_an_error(world: World, tmp_path: Path) 
         client.publish(shards_of(tmp_path, "a"))
     client.blobs.probe = lambda path: None
     assert client.publish(shards_of(tmp_path, "b")).created == 1
+
+
+@pytest.mark.parametrize("as_paths", [False, True])
+def test_reading_what_is_there_may_take_longer_than_the_lock_lasts(
+    world: World, tmp_path: Path, as_paths: bool
+) -> None:
+    client, one_at_a_time = world.client(), threading.Lock()
+
+    def slow(path: str) -> None:
+        with one_at_a_time:
+            client.time += 5
+            world.advance(5)
+
+    client.blobs.get_probe = slow
+    source = shards_of(tmp_path, "a", 24)
+    if not as_paths:
+        assert client.publish(source).created == 1
+        return
+    (tmp_path / "state").mkdir()
+    listed = "\n".join(import_shards(source, real(tmp_path / "state")).paths) + "\n"
+    done = publish_paths(client.blobs, TrustedRoot(real(tmp_path / "state")), listed, index=client.index)
+    assert done.unchanged == 0
+    assert len(world.events()) == 24
 
 
 def test_without_the_routes_the_files_alone_decide(world: World, tmp_path: Path) -> None:
