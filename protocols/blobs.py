@@ -39,7 +39,7 @@ MAX_MULTIPART_BYTES: Final = 1024 * MIB
 MAX_PARTS: Final = 10_000
 MAX_LIST_LIMIT: Final = 1000
 MAX_PATH: Final = 900
-MAX_UPLOAD_ID: Final = 2048
+MAX_UPLOAD_ID: Final = 4096
 MAX_CURSOR: Final = 8192
 
 LEDGER: Final = "ledger/v1/"
@@ -248,25 +248,26 @@ def parse_part_number(value: Any) -> int:
 
 
 def parse_parts(value: Any) -> list[dict[str, Any]]:
-    """`[{"partNumber", "etag"}]` in the order sent.
-
-    Raises InvalidBlobParts for a wrong form, InvalidBlobUpload for a number that occurs twice: a well-formed list, of
-    parts that no upload has (`blobs/multipart-missing-part`).
-    """
+    """`[{"partNumber", "etag"}]` in the order sent; numbers are lenient. Raises InvalidBlobParts for a wrong form."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_PARTS:
         raise InvalidBlobParts
     parts = []
     for entry in value:
-        number = (
-            to_safe_integer(entry.get("partNumber", ABSENT), 1, MAX_PARTS) if isinstance(entry, Mapping) else None
-        )
+        number = to_safe_integer(entry.get("partNumber", ABSENT), 1) if isinstance(entry, Mapping) else None
         etag = entry.get("etag") if number is not None else None
-        if not isinstance(etag, str) or not etag:
+        if not isinstance(etag, str):
             raise InvalidBlobParts
         parts.append({"partNumber": number, "etag": etag})
-    if len({part["partNumber"] for part in parts}) != len(parts):
-        raise InvalidBlobUpload
     return parts
+
+
+def check_parts(parts: list[dict[str, Any]]) -> None:
+    """Raises InvalidBlobUpload for a list that is well formed and of parts that no upload has: a number twice
+    (`blobs/multipart-missing-part`) or beyond the last, an empty etag.
+    """
+    numbers = {part["partNumber"] for part in parts}
+    if len(numbers) != len(parts) or max(numbers) > MAX_PARTS or not all(part["etag"] for part in parts):
+        raise InvalidBlobUpload
 
 
 class Existing(Enum):

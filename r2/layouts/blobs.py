@@ -20,6 +20,7 @@ from moorage.protocols.blobs import (
     Blob,
     BlobPath,
     Existing,
+    check_parts,
     compare,
     conflict,
     known_digest,
@@ -201,6 +202,7 @@ class BlobLayout:
                     if verdict is Existing.CONFLICT:
                         raise conflict(path, existing)
                     return False
+                check_parts(parts)
                 try:
                     made = await upload.complete(parts, {"onlyIf": CREATE_ONLY} if path.immutable else None)
                 except _UPLOAD_REFUSALS:

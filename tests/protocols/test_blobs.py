@@ -252,7 +252,7 @@ def test_numbers() -> None:
     refused += [(rules.parse_bytes, value, errors.InvalidBlobBytes) for value in sizes]
     numbers: list[Any] = [0, 10_001, ABSENT, {}]
     refused += [(rules.parse_part_number, value, errors.InvalidBlobPartNumber) for value in numbers]
-    ids: list[Any] = ["", None, 1, ABSENT, "u" * 3000]
+    ids: list[Any] = ["", None, 1, ABSENT, "u" * 4097]
     refused += [(rules.parse_upload_id, value, errors.InvalidBlobUpload) for value in ids]
     cursors: list[Any] = [1, [], "c" * 9000]
     refused += [(rules.parse_cursor, value, errors.InvalidBlobListCursor) for value in cursors]
@@ -263,8 +263,6 @@ def test_numbers() -> None:
 
 
 def test_parts() -> None:
-    with pytest.raises(errors.InvalidBlobUpload):
-        rules.parse_parts([{"partNumber": 1, "etag": "e"}, {"partNumber": "1", "etag": "e"}])
     assert rules.parse_parts([{"partNumber": "1", "etag": "e", "more": 1}]) == [{"partNumber": 1, "etag": "e"}]
     bad_parts: list[Any] = [
         [],
@@ -273,11 +271,31 @@ def test_parts() -> None:
         [1],
         [{"partNumber": 0, "etag": "e"}],
         [{"partNumber": 1}],
-        [{"partNumber": 1, "etag": ""}],
+        [{"partNumber": 1, "etag": None}],
+        [{"partNumber": 1, "etag": 5}],
+        [{"partNumber": 1.5, "etag": "e"}],
+        [{"etag": "e"}],
+        [["partNumber", 1]],
+        [{"partNumber": 1, "etag": "e"}, None],
+        [{"partNumber": 1, "etag": "e"}] * 10_001,
     ]
     for value in bad_parts:
         with pytest.raises(errors.InvalidBlobParts):
             rules.parse_parts(value)
+
+
+def test_parts_that_no_upload_has() -> None:
+    first: dict[str, Any] = {"partNumber": 1, "etag": "e"}
+    rules.check_parts(rules.parse_parts([first, {"partNumber": 10_000, "etag": "e"}]))
+    lists: list[list[dict[str, Any]]] = [
+        [first, {"partNumber": "1", "etag": "e"}],
+        [{"partNumber": 1, "etag": ""}],
+        [{"partNumber": 10_001, "etag": "e"}],
+        [first, {"partNumber": 2**53 - 1, "etag": "e"}],
+    ]
+    for parts in lists:
+        with pytest.raises(errors.InvalidBlobUpload):
+            rules.check_parts(rules.parse_parts(parts))
 
 
 class TestExisting:

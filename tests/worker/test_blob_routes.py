@@ -80,6 +80,35 @@ def test_spoiled_cursors_have_a_clear_answer(bodies: list[Any]) -> None:
     asyncio.run(go())
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"partNumber": 10_001, "etag": "e"}],
+        [{"partNumber": 1, "etag": ""}],
+        [{"partNumber": 1, "etag": "e"}, {"partNumber": "1", "etag": "e"}],
+    ],
+)
+async def test_parts_that_no_upload_has(parts: list[dict[str, Any]]) -> None:
+    """A well-formed list of them is weighed after a blob that is already there, as an unknown upload is."""
+    body = json.dumps({**GOOD, "path": "ledger/v1/x", "parts": parts}).encode()
+    complete = BLOBS + "multipart/complete"
+    async with Plane() as plane:
+        answer = await plane.signed("POST", complete, body)
+        assert (answer.status, answer.json()) == (400, {"error": "invalid_blob_upload"})
+        put = await plane.signed("POST", BLOBS + "put", json.dumps({**GOOD, "path": "ledger/v1/x"}).encode())
+        assert put.status == 201
+        answer = await plane.signed("POST", complete, body)
+        assert answer.status == 200
+        assert answer.json()["unchanged"] is True
+
+
+@pytest.mark.parametrize("cursor", ["###", "\u00e9", "=", "a", "\x00"])
+async def test_a_cursor_of_no_listing_is_some_position(cursor: str) -> None:
+    async with Plane() as plane:
+        body = json.dumps({"prefix": "assets", "cursor": cursor}).encode()
+        assert (await plane.signed("POST", BLOBS + "list", body)).status == 200
+
+
 @pytest.mark.parametrize("operation", OPERATIONS[:-1])
 async def test_a_bucket_that_fails_is_a_503_without_internals(operation: str) -> None:
     class Failing:
