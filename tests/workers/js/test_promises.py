@@ -42,6 +42,30 @@ async def test_it_runs_without_anybody_waiting() -> None:
     await promise
 
 
+async def test_a_promise_stands_where_a_coroutine_is_wanted() -> None:
+    release = asyncio.Event()
+
+    async def work() -> str:
+        await release.wait()
+        return "done"
+
+    promise = js.Promise.resolve(work())
+    tasks = [asyncio.create_task(promise), asyncio.create_task(promise)]
+    cancelled = asyncio.create_task(js.Promise.reject("why"))
+    with pytest.raises(JsException, match="why"):
+        await cancelled
+    await asyncio.sleep(0)
+    release.set()
+    assert await asyncio.gather(*tasks, promise) == ["done", "done", "done"]
+    assert await asyncio.wait_for(promise, 10) == "done"
+    waits = js.Promise.new(lambda resolve, reject: None)
+    task = asyncio.create_task(waits)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_the_first_decision_counts() -> None:
     parts = js.Promise.withResolvers()
     parts.resolve(js.Promise.resolve("inner"))

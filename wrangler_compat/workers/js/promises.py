@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from types import TracebackType
 from typing import Any
 
 from moorage.durable_objects.runtime.web import JsDict, JsList
@@ -13,19 +14,48 @@ from moorage.durable_objects.runtime.web import JsDict, JsList
 from .errors import Error
 
 
-class Promise:
+class Promise(Coroutine[Any, Any, Any]):
     """`Promise.new(executor)` calls `executor(resolve, reject)`; the functions of the class give promises.
 
-    Around an awaitable: it runs as a task from now on, whether or not somebody waits for it.
+    Around an awaitable: it runs as a task from now on, whether or not somebody waits for it. A promise may stand
+    where asyncio wants a coroutine: `asyncio.create_task(js.fetch(url))`.
     """
 
-    __slots__ = ("_future",)
+    __slots__ = ("_driven", "_future")
+
+    _driven: dict[Any, Generator[Any, Any, Any]]
 
     def __init__(self, work: Awaitable[Any]) -> None:
         self._future: asyncio.Future[Any] = asyncio.ensure_future(work)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._future.__await__()
+
+    def _waiting(self) -> Generator[Any, Any, Any]:
+        """How far the task that runs has come in waiting for it."""
+        if not hasattr(self, "_driven"):
+            self._driven = {}
+        return self._driven.setdefault(asyncio.current_task(), self._future.__await__())
+
+    def send(self, value: Any) -> Any:
+        try:
+            return self._waiting().send(value)
+        except BaseException:
+            self._driven.pop(asyncio.current_task(), None)
+            raise
+
+    def throw(  # type: ignore[override]
+        self, kind: Any, value: BaseException | None = None, traceback: TracebackType | None = None
+    ) -> Any:
+        error = kind if isinstance(kind, BaseException) else (value or kind())
+        try:
+            return self._waiting().throw(error)
+        except BaseException:
+            self._driven.pop(asyncio.current_task(), None)
+            raise
+
+    def close(self) -> None:
+        """The work goes on: nobody who stops waiting ends it."""
 
     def then(
         self, fulfilled: Callable[[Any], Any] | None = None, rejected: Callable[[Any], Any] | None = None
