@@ -140,8 +140,11 @@ class TestOutput:
         path = tmp_path / "x"
         path.write_text("schema_version: 1\n" + "".join(f"{'  ' * depth}a:\n" for depth in range(3000)))
         result = run("read", "--state", str(path))
-        assert (result.exit_code, result.stdout) == (0, "ERROR\n")
-        assert "RecursionError" in result.stderr
+        assert result.exit_code == 0
+        if sys.version_info < (3, 13):
+            assert (result.stdout, "RecursionError" in result.stderr) == ("ERROR\n", True)
+        else:  # later versions print this depth
+            assert (result.stdout[:3], result.stdout.count('"a"')) == ("OK\n", 3000)
         # a write gets along with any depth
         assert run("lease-acquire", "--state", str(path), "--writer", "w").stdout == "OK\n"
         assert path.read_text().count("a:") == 3000
