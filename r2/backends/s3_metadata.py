@@ -95,8 +95,11 @@ def bare_etag(text: str) -> str:
 
 
 def version_without_entry(etag: str, modified: int) -> str:
-    """A version of an object that another program wrote: 32 hex digits of its etag and time."""
-    return hashlib.sha256(f"{etag} {modified}".encode()).hexdigest()[:32]
+    """A version of an object that another program wrote: 32 hex digits of its etag and time.
+
+    Of the time's second: stores give more in a listing than in the answer of HEAD.
+    """
+    return hashlib.sha256(f"{etag} {modified // 1000}".encode()).hexdigest()[:32]
 
 
 def milliseconds_of(moment: datetime) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .do_rules import is_javascript_text
+from .r2_values import ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,24 @@ def _stream_of_unknown_length(difference: Difference) -> bool:
     return streams and "known length" in str(difference.case["observed"][difference.path[0]])
 
 
-def _simulated_store(difference: Difference) -> bool:
-    return difference.backend == "moto" and "local" in difference.tags
+def _refused_by_s3(step: dict[str, Any]) -> bool:
+    """An empty key, or an object of no parts."""
+    arguments = step.get("args", ())
+    return ("r2" in step and arguments[:1] == [""]) or (step.get("mp") == "complete" and arguments == [[]])
+
+
+def _s3_store(difference: Difference) -> bool:
+    if difference.backend not in {"moto", "s3"} or "local" not in difference.tags:
+        return False
+    number, side, *below = difference.path
+    steps = difference.case["steps"]
+    if below == ["storageClass"]:
+        given = {"storageClass": difference.got}
+        return difference.expected == "" and any(given in step.get("args", ()) for step in steps)
+    if below or not any(_refused_by_s3(step) for step in steps[: number + 1]):
+        return False
+    # the refusal in the place of the object, and the object's absence from then on
+    return difference.got in (None, ABSENT) or (side == "err" and difference.expected is ABSENT)
 
 
 RULES: Final = (
@@ -61,7 +78,7 @@ RULES: Final = (
         "what the local runtime does and the hosted service is known or documented to do differently, where an S3 "
         "store has a behaviour of its own: an empty key, an object of no parts, storage classes",
         frozenset({"moto"}),
-        _simulated_store,
+        _s3_store,
     ),
     Rule(
         "js",

@@ -1,5 +1,6 @@
 """Every recorded R2 case, on every backend that keeps bytes; and the list of what may differ."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from moorage.r2.backends.file import DIFFERENCES as FILE_DIFFERENCES
 from moorage.r2.backends.moto import DIFFERENCES as MOTO_DIFFERENCES
 
-from .r2 import run
+from .r2 import AREAS, run
 from .r2_rules import RULES
 from .result import CaseResult
 
@@ -49,6 +50,28 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
     failed = [result for result in run(tmp_path, ["r2-objects"], "memory") if result.outcome == "failed"]
     assert failed
     assert "5d41402abc4b2a76b9719d911017c593" in failed[0].detail
+
+
+@pytest.mark.parametrize(
+    ("case", "right", "wrong"),
+    [
+        ("r2-storage-class", '"key":"k"', '"key":"other"'),
+        ("r2-storage-class", '"storageClass":""', '"storageClass":"Standard"'),
+        ("r2-multipart-no-parts", '"key":"big"', '"key":"small"'),
+    ],
+)
+def test_a_wrong_expectation_fails_where_an_s3_store_may_differ(
+    tmp_path: Path, case: str, right: str, wrong: str
+) -> None:
+    for area in AREAS:
+        cases = json.loads((VECTORS / f"{area}.json").read_text())["cases"]
+        found = [entry for entry in cases if entry["name"] == case]
+        if found:
+            text = json.dumps(found[0]["observed"], separators=(",", ":"))
+            assert right in text
+            found[0]["observed"] = json.loads(text.replace(right, wrong, 1))
+            (tmp_path / f"{area}.json").write_text(json.dumps({"cases": found}))
+    assert [result.outcome for result in run(tmp_path, [], "moto")] == ["failed"]
 
 
 def test_what_the_rules_allow_is_in_the_backends_list_of_differences() -> None:

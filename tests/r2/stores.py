@@ -1,5 +1,10 @@
-"""Buckets for tests: one of every backend, each empty and its own."""
+"""Buckets for tests: one of every backend, each empty and its own.
 
+`R2_TEST_ENDPOINT_URL`, with `R2_TEST_ACCESS_KEY_ID` and `R2_TEST_SECRET_ACCESS_KEY` where the store looks at them, sends
+the `s3` kind to another store than the simulated one.
+"""
+
+import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,6 +17,8 @@ from moorage.r2.backends.moto import acquire_server, release_server
 from moorage.r2.backends.s3_settings import S3Settings
 
 KINDS = ("memory", "file", "s3", "moto")
+KEY_ID = os.environ.get("R2_TEST_ACCESS_KEY_ID", "test-key")
+SECRET = os.environ.get("R2_TEST_SECRET_ACCESS_KEY", "test-secret")
 
 
 class HandClock:
@@ -29,14 +36,14 @@ class HandClock:
 
 @contextmanager
 def s3_environment() -> Iterator[tuple[str, dict[str, str]]]:
-    """A new S3 bucket on loopback: its name, and the environment that leads the `s3` backend to it."""
-    url = acquire_server().url
+    """A new S3 bucket: its name, and the environment that leads the `s3` backend to it."""
+    url = os.environ["R2_TEST_ENDPOINT_URL"] if "R2_TEST_ENDPOINT_URL" in os.environ else acquire_server().url
     try:
         bucket = f"tests-{secrets.token_hex(8)}"
         environment = {
             "R2_ENDPOINT_URL": url,
-            "R2_ACCESS_KEY_ID": "test-key",
-            "R2_SECRET_ACCESS_KEY": "test-secret",
+            "R2_ACCESS_KEY_ID": KEY_ID,
+            "R2_SECRET_ACCESS_KEY": SECRET,
             "R2_REGION": "us-east-1",
         }
         client = raw_client(url)
@@ -44,12 +51,13 @@ def s3_environment() -> Iterator[tuple[str, dict[str, str]]]:
         client.close()
         yield bucket, environment
     finally:
-        release_server()
+        if "R2_TEST_ENDPOINT_URL" not in os.environ:
+            release_server()
 
 
 def raw_client(url: str) -> Any:
     """A plain S3 client, as another program would use."""
-    return S3Settings("test-key", "test-secret", url, region="us-east-1").client(proxies=False)
+    return S3Settings(KEY_ID, SECRET, url, region="us-east-1").client(proxies=False)
 
 
 @asynccontextmanager
