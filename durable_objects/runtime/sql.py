@@ -151,8 +151,7 @@ class SqlStorage:
         dicts and lists become the text that JavaScript makes of them. Raises SqlError (semantics 9.1 to 9.15).
         """
         self._check()
-        if not isinstance(text, str):
-            text = str(text)
+        text = well_formed(text if isinstance(text, str) else text_of(text))
         if len(text) > MAX_TEXT_BYTES // 4 and len(text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
             raise SqlError("statement too long: SQLITE_TOOBIG")
         statements = split(text)

@@ -150,4 +150,6 @@ class DurableObjectState:
     def abort(self, reason: Any = None) -> None:
         """Resets the object at once: nothing that follows has an effect outside, every caller gets `reason`."""
         self._instance.check()
-        self._instance.abort(reason)
+        if isinstance(reason, Undefined):
+            reason = None
+        self._instance.abort(reason if reason is None or isinstance(reason, Exception) else text_of(reason))

@@ -32,6 +32,14 @@ class Statement:
         return self.keyword in _TRANSACTION_WORDS
 
 
+def _complete(text: str) -> bool:
+    """Whether a text ends with a statement, by SQLite's own rule; what it cannot be handed counts as blank."""
+    try:
+        return sqlite3.complete_statement(text)
+    except ValueError:
+        return sqlite3.complete_statement(text.encode("utf-8", "replace").decode().replace("\0", " "))
+
+
 @lru_cache(maxsize=1024)
 def split(text: str) -> tuple[Statement, ...]:
     """Returns the statements of `text` in order.
@@ -61,9 +69,7 @@ def split(text: str) -> tuple[Statement, ...]:
                 continue
             first_token = match.start()
             keyword = match.group().upper() if kind == "word" else match.group()
-        if kind == "semi" and (
-            keyword not in {"CREATE", "EXPLAIN"} or sqlite3.complete_statement(text[start : match.end()])
-        ):
+        if kind == "semi" and (keyword not in {"CREATE", "EXPLAIN"} or _complete(text[start : match.end()])):
             found.append(Statement(text[first_token : match.end()], keyword, first_token, before()))
             start, keyword, first_token, began = match.end(), "", -1, match.end()
             no_statement = False

@@ -2,11 +2,12 @@
 
 import asyncio
 import gc
+import re
 from typing import Any
 
 import pytest
 
-from moorage.durable_objects.runtime import DurableObject, DurableObjectError, RuntimeSettings
+from moorage.durable_objects.runtime import DurableObject, DurableObjectError, RuntimeSettings, undefined
 from moorage.durable_objects.runtime.testing import ManualClock, settle
 
 from .conftest import Make
@@ -32,6 +33,9 @@ class Hostile(DurableObject):
     async def raises_cancelled(self) -> None:
         await self.ctx.storage.put("n", 77)
         raise asyncio.CancelledError
+
+    async def aborts(self, reason: Any = None) -> None:
+        self.ctx.abort(reason)
 
     async def exits(self) -> None:
         raise SystemExit(3)
@@ -341,3 +345,21 @@ async def test_what_could_not_be_read_back_is_not_stored(in_memory: Make, value:
     with pytest.raises(Exception, match="neither a key of a dict nor a member of a set"):
         await keeper.keep(value)
     assert await keeper.everything() == {}
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (None, "Application called abort() to reset Durable Object."),
+        (undefined, "Application called abort() to reset Durable Object."),
+        ("why", "why"),
+        ("", ""),
+        (5.0, "5"),
+        (ValueError("why"), "why"),
+    ],
+)
+async def test_what_callers_of_an_aborted_object_get(in_memory: Make, reason: Any, text: str) -> None:
+    runtime = await in_memory({"Hostile": Hostile})
+    with pytest.raises((DurableObjectError, ValueError), match=rf"\A{re.escape(text)}\Z") as caught:
+        await runtime.namespaces["w-Hostile"].getByName("a").aborts(reason)
+    assert vars(caught.value)["durableObjectReset"] is True

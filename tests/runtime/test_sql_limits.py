@@ -1,10 +1,15 @@
 """What SQL of user code may not reach, and what it gets of odd texts and rows."""
 
+import math
+import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moorage.durable_objects.runtime import DurableObject, SqlCursor, SqlError
+from moorage.durable_objects.runtime.statements import new_name, parameter_names, split
 
 from .conftest import Make
 
@@ -167,3 +172,63 @@ async def test_values_as_text(in_memory: Make, value: Any, text: str | None) -> 
     runtime = await in_memory({"Sql": Sql})
     found = await runtime.namespaces["w-Sql"].getByName("a").run("SELECT ?", value)
     assert found == [[value if text is None else text]]
+
+
+WORDS = [
+    "SELECT", "FROM", "t", "a", "*", "(", ")", ",", ";", "'x'", "'", '"', "`", "[", "]", "--", "/*", "*/", "?", "?1",
+    ":a", "@b", "$c", "0x1", "NULL", "CREATE", "TABLE", "TEMP", "TRIGGER", "BEGIN", "END", "INSERT", "INTO", "VALUES",
+    "RETURNING", "UPDATE", "SET", "=", "DELETE", "PRAGMA", "foreign_keys", "EXPLAIN", "WITH", "AS", "ALTER", "RENAME",
+    "TO", "_cf_KV", "DROP", "INDEX", "ON", "REINDEX", "ANALYZE", "VACUUM", "ATTACH", "x'0'", "||", "1e999",
+    "json('x')", "zeroblob(2200001)", "abs(-9223372036854775807-1)", "SAVEPOINT", "COMMIT",
+]  # fmt: skip
+ODD = ["\x00", "\ud800", "é", "😀", "\n", " "]
+SHAPES = [
+    "{}",
+    "SELECT {}",
+    "SELECT {} FROM t",
+    "INSERT INTO t VALUES ({})",
+    "UPDATE t SET a={} RETURNING a",
+    "SELECT 1;{}",
+]
+VALUES = [None, 1, 1.5, 2**70, "x", "\ud800", b"x", True, [], {}, math.nan, math.inf, object(), len, {1}]
+
+
+class Fuzzed(DurableObject):
+    def run(self, seed: int, count: int) -> tuple[int, int]:
+        """How many texts were run and how many refused; whatever else is raised leaves."""
+        chosen = random.Random(seed)
+        sql = self.ctx.storage.sql
+        sql.exec("CREATE TABLE IF NOT EXISTS t(a)")
+        done = refused = 0
+        for _ in range(count):
+            words = chosen.choices(WORDS + ODD, k=chosen.randint(0, 6))
+            text = chosen.choice(SHAPES).format(chosen.choice(["", " "]).join(words))
+            values = chosen.choices(VALUES, k=chosen.choice([0, 0, 0, 1, 2]))
+            try:
+                cursor = sql.exec(text, *values)
+                chosen.choice([cursor.toArray, cursor.next, cursor.raw().toArray])()
+                done += 1
+            except SqlError:
+                refused += 1
+        return done, refused
+
+
+async def test_no_text_and_no_value_raises_anything_else(in_memory: Make) -> None:
+    runtime = await in_memory({"Fuzzed": Fuzzed})
+    done, refused = await runtime.namespaces["w-Fuzzed"].getByName("a").run(1, 1500)
+    assert done + refused == 1500
+    assert min(done, refused) > 10
+    assert await runtime.namespaces["w-Fuzzed"].getByName("a").run(2, 1) in ([1, 0], [0, 1])
+
+
+@given(words=st.lists(st.sampled_from(WORDS + ODD), max_size=12), glue=st.sampled_from(["", " "]))
+def test_statements_lie_in_their_text_in_order(words: list[str], glue: str) -> None:
+    text = glue.join(words)
+    end = 0
+    for statement in split(text):
+        start = statement.offset - len(statement.before)
+        assert end <= start
+        assert text[start:].startswith(statement.before + statement.sql)
+        end = statement.offset + len(statement.sql)
+        assert isinstance(parameter_names(statement.sql), tuple)
+        new_name(statement.sql)
