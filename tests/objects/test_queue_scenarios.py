@@ -165,6 +165,41 @@ def test_old_artifacts_are_not_published_over_a_direct_publication(harness: Queu
     assert answer["superseded"] is True
 
 
+def test_direct_publications_compare_by_their_reviews(harness: QueueHarness) -> None:
+    """A publication counts revisions of its own: its first is newer than the third review, if it is of the fourth."""
+    enqueue(harness, "d-1", decision(7))
+    enqueue(harness, "d-2", decision(7, "edited", supersedes=True))
+    enqueue(harness, "d-3", decision(7, "edited", supersedes=True))
+    held = claim(harness)
+    assert harness.ok("publish_directly", plan(7, KEY, 3, 1))["accepted"] is True
+    harness.ok("complete_lease", {**held, "outcome": "success"})
+    enqueue(harness, "d-4", publication(7, 900, lease_revision=4))
+    harness.advance(10 * 60_000)
+    held = claim(harness, "777")
+    assert (held["item_key"], held["lease_revision"]) == (f"{KEY}@publish:900:1", 1)
+    answer = harness.ok("publish_directly", plan(7, held["item_key"], 1, 1, "# Fourth\n"))
+    assert (answer["accepted"], answer["superseded"]) == (True, False)
+    record = harness.queue.records.read("acme-widgets", "items", 7)
+    assert record is not None
+    assert record.content == "# Fourth\n"
+    # and the head is the review's revision: what comes late from the third has been overtaken
+    assert enqueue(harness, "d-5", publication(7, 901, lease_revision=3))["superseded"] is True
+
+
+def test_an_older_review_is_not_published_over_a_newer_one(harness: QueueHarness) -> None:
+    enqueue(harness, "d-1", publication(7, 900, lease_revision=1))
+    old = claim(harness, "777")
+    enqueue(harness, "d-2", decision(7))
+    enqueue(harness, "d-3", decision(7, "edited", supersedes=True))
+    claim(harness)
+    assert harness.ok("publish_directly", plan(7, KEY, 2, 1, "# Second\n"))["accepted"] is True
+    answer = harness.ok("publish_directly", plan(7, old["item_key"], 1, 1, "# First\n"))
+    assert (answer["superseded"], answer["superseded_revisions"]) == (True, [2])
+    record = harness.queue.records.read("acme-widgets", "items", 7)
+    assert record is not None
+    assert record.content == "# Second\n"
+
+
 def test_a_dispatch_without_an_answer_is_not_repeated_while_it_may_be_claimed() -> None:
     lost: list[str] = []
 

@@ -7,6 +7,7 @@ one object.
 """
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -76,6 +77,17 @@ CREATE TABLE IF NOT EXISTS exact_review_lifecycle_projection_v1 (
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The review whose outcome a plan publishes; `revision` is 0 where its publication names none.
+
+    A publication counts revisions of its own: those of two plans compare only as those of their reviews.
+    """
+
+    item_key: str
+    revision: int
+
+
 class DirectPublications:
     """Plans and lifecycle facts over `ctx.storage`; every time is an argument, in milliseconds."""
 
@@ -93,17 +105,18 @@ class DirectPublications:
         ).toArray()
         return rows[0] if rows else None
 
-    def newer(self, plan: DirectPlan) -> list[int]:
-        """Newer revisions of the target that were published already, at most 20."""
+    def newer(self, plan: DirectPlan, review: Review) -> list[int]:
+        """Newer reviews of the target that were published already, by revision, at most 20."""
         rows = self._sql.exec(
-            "SELECT DISTINCT revision FROM exact_review_direct_publication_plans WHERE canonical_target_key = ?"
-            " AND revision > ? AND state = 'published' ORDER BY revision LIMIT 20",
+            "SELECT DISTINCT identity_revision AS revision FROM exact_review_direct_publication_plans"
+            " WHERE canonical_target_key = ? AND identity_revision > ? AND state = 'published'"
+            " ORDER BY identity_revision LIMIT 20",
             plan.canonical_target_key.lower(),
-            plan.revision,
+            review.revision,
         )
         return [row["revision"] for row in rows]
 
-    def add(self, plan: DirectPlan, state: str, commit: str | None, now: int) -> None:
+    def add(self, plan: DirectPlan, review: Review, state: str, commit: str | None, now: int) -> None:
         """The plan's receipt; a plan has one, for ever the same."""
         lifecycle = None if plan.lifecycle is None else msgspec.json.encode(plan.lifecycle).decode()
         self._sql.exec(
@@ -115,8 +128,8 @@ class DirectPublications:
             plan.canonical_target_key.lower(),
             plan.fence_key,
             plan.revision,
-            plan.fence_key,
-            plan.revision,
+            review.item_key,
+            review.revision,
             plan.claim_generation,
             plan.fingerprint,
             plan.operations_json(),
@@ -246,9 +259,10 @@ class DirectPublicationMethods(QueueBase):
                 raise DirectPublicationConflict
             return _receipt(deduped=True, superseded=known["state"] == "superseded", commit=known["commit_sha"])
         item = self._fenced(plan)
-        newer = self.direct.newer(plan)
+        review = _review_of(item, plan)
+        newer = self.direct.newer(plan, review) if review.revision else []
         if newer:
-            self.direct.add(plan, "superseded", None, self.now())
+            self.direct.add(plan, review, "superseded", None, self.now())
             self._save_lifecycle(item, plan, "superseded")
             return _receipt(superseded=True, revisions=newer)
         packet = self.records.read(plan.slug, "decision-packets", plan.number)
@@ -262,8 +276,9 @@ class DirectPublicationMethods(QueueBase):
             at_least=plan.revision,
         )
         commit = f"do-revision:{revision}"
-        self.direct.add(plan, "published", commit, self.now())
-        self.heads.advance(plan.canonical_target_key, plan.revision, self.now())
+        self.direct.add(plan, review, "published", commit, self.now())
+        if review.revision:
+            self.heads.advance(plan.canonical_target_key, review.revision, self.now())
         self._save_lifecycle(item, plan, "accepted")
         self.count("publication", "direct_published")
         return _receipt(accepted=True, commit=commit)
@@ -305,6 +320,13 @@ class DirectPublicationMethods(QueueBase):
             self.direct.end_lifecycle(found, disposition or "requeued", "newer_revision", self.now())
         elif not ending.requeued:
             self.direct.end_lifecycle(found, disposition or "published", f"completed_{outcome}", self.now())
+
+
+def _review_of(item: QueueItem, plan: DirectPlan) -> Review:
+    decision = item.held_decision
+    if decision is None or decision.publication is UNSET:
+        return Review(plan.fence_key, plan.revision)
+    return Review(decision.publication.item_key, decision.publication.lease_revision or 0)
 
 
 def _with_lifecycle(decision: Decision, found: DirectLifecycle) -> Decision:
