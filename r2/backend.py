@@ -136,13 +136,14 @@ class Backend(Protocol):
         self, key: str, upload: str, parts: Sequence[UploadedPart], *, create_only: bool
     ) -> Record | None:
         """Makes the object of the parts named (`assembly.assemble` decides), drops the others, closes the upload.
+        NoSuchUpload when it is closed, UnknownUpload when it never was.
 
         With `create_only`, None when there is an object under the key already, in one step with the write; nothing is
         changed then, and the upload stays open. A store that cannot do that in one step says so in `differences`.
         """
 
     async def abort_upload(self, key: str, upload: str) -> None:
-        """Drops an open upload and its parts. Nothing happens when it is closed; InternalError when it never was."""
+        """Drops an open upload and its parts. Nothing happens when it is closed; UnknownUpload when it never was."""
 
     async def close(self) -> None:
         """Releases files, threads and connections. May be called twice."""

@@ -14,7 +14,7 @@ from .checksums import SIZES, checksum_of
 from .conditions import CREATE_ONLY, condition_of
 from .errors import InvalidMaxKeys, RangeError, operation
 from .keys import check_key, decode_cursor, encode_cursor, key_of
-from .metadata import check_custom_metadata, custom_metadata_of, http_metadata_of
+from .metadata import NO_HTTP_METADATA, check_custom_metadata, custom_metadata_of, http_metadata_of
 from .objects import R2Object, R2ObjectBody, R2Objects
 from .ranges import Span, range_of
 from .source import source_of
@@ -30,6 +30,7 @@ _PUT_OPTIONS: Final = _UPLOAD_OPTIONS | {"onlyIf"} | set(SIZES)
 _GET_OPTIONS: Final = frozenset({"onlyIf", "range"})
 _COMPLETE_OPTIONS: Final = frozenset({"onlyIf"})
 _LIST_OPTIONS: Final = frozenset({"limit", "prefix", "cursor", "delimiter", "startAfter", "include"})
+_NO_CUSTOM_METADATA: Final[Mapping[str, str]] = {}
 _INCLUDES: Final = ("httpMetadata", "customMetadata")
 
 
@@ -278,9 +279,8 @@ def _include(value: Any) -> frozenset[str]:
 
 
 def _bare(record: Record, http: bool, custom: bool) -> Record:
-    bare = record
-    if not http:
-        bare = replace(bare, http=type(record.http)())
-    if not custom:
-        bare = replace(bare, custom={})
-    return bare
+    return replace(
+        record,
+        http=record.http if http else NO_HTTP_METADATA,
+        custom=record.custom if custom else _NO_CUSTOM_METADATA,
+    )

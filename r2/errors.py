@@ -64,6 +64,12 @@ class InternalError(R2Error):
     text = "We encountered an internal error. Please try again."
 
 
+class UnknownUpload(InternalError):
+    """An upload that never was: to the platform's callers an internal error like any other."""
+
+    retryable = False
+
+
 class EntityTooSmall(R2Error):
     code = 10011
     text = "Your proposed upload is smaller than the minimum allowed object size."

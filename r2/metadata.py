@@ -34,7 +34,7 @@ class HttpMetadata:
 
     def stored(self) -> dict[str, str | int]:
         """The fields that are set, for keeping."""
-        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+        return {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
 
     def shown(self) -> dict[str, Any]:
         """The fields that are set, as the API gives them: `cacheExpiry` is a UTC datetime."""
@@ -42,6 +42,10 @@ class HttpMetadata:
         if self.cacheExpiry is not None:
             shown["cacheExpiry"] = date_of(self.cacheExpiry)
         return shown
+
+
+_NAMES: Final = tuple(field.name for field in fields(HttpMetadata))
+NO_HTTP_METADATA: Final = HttpMetadata()
 
 
 def http_metadata_of(value: Any, struct: str) -> HttpMetadata:

@@ -7,14 +7,17 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from ..assembly import StoredPart, assemble
 from ..backend import Draft, Page, Query, Record, UploadedPart
 from ..checksums import multipart_etag
 from ..conditions import Condition
-from ..errors import InternalError, NoSuchUpload
+from ..errors import NoSuchUpload, UnknownUpload
 from ..listing import page_of
-from ..metadata import HttpMetadata
+from ..metadata import NO_HTTP_METADATA, HttpMetadata
 
 COLUMNS = "key, version, size, etag, uploaded, checksums, http_metadata, custom_metadata"
 Row = tuple[bytes, str, int, str, int, str, str, str]
@@ -41,6 +44,11 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def _value(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = {} if text == "{}" else msgspec.json.decode(text)
+    return value
+
+
 def record_of(row: Row) -> Record:
     """The record in a row of `COLUMNS`."""
     key, version, size, etag, uploaded, checksums, http, custom = row
@@ -50,9 +58,9 @@ def record_of(row: Row) -> Record:
         size,
         etag,
         uploaded,
-        json.loads(checksums),
-        HttpMetadata(**json.loads(http)),
-        json.loads(custom),
+        _value(checksums),
+        NO_HTTP_METADATA if http == "{}" else HttpMetadata(**_value(http)),
+        _value(custom),
     )
 
 
@@ -230,7 +238,7 @@ def complete_upload(
     """
     state = _is_open(connection, key, upload)
     if state is None:
-        raise InternalError
+        raise UnknownUpload
     if not state:
         raise NoSuchUpload
     stored, md5s = {}, {}
@@ -258,8 +266,8 @@ def complete_upload(
         multipart_etag([md5s[part.number] for part in parts]),
         uploaded,
         {},
-        HttpMetadata(**json.loads(http)),
-        json.loads(custom),
+        HttpMetadata(**_value(http)),
+        _value(custom),
     )
     garbage = _drop(connection, key.encode()) + _discard(connection, [blob for (blob,) in unused])
     _insert(connection, record, upload=upload)
@@ -271,7 +279,7 @@ def abort_upload(connection: sqlite3.Connection, key: str, upload: str) -> list[
     """Drops an open upload's parts and closes it; the blobs that became garbage. Nothing for a closed one."""
     state = _is_open(connection, key, upload)
     if state is None:
-        raise InternalError
+        raise UnknownUpload
     if not state:
         return []
     gone = connection.execute("DELETE FROM parts WHERE upload = ? RETURNING blob", (upload,)).fetchall()

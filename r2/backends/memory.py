@@ -9,7 +9,7 @@ from ..assembly import StoredPart, assemble
 from ..backend import Choose, Draft, Page, Query, Reader, Record, UploadedPart
 from ..checksums import multipart_etag
 from ..conditions import Condition
-from ..errors import InternalError, NoSuchUpload
+from ..errors import InternalError, NoSuchUpload, UnknownUpload
 from ..listing import page_of
 from ..source import Source
 from .common import BytesReader, new_token, new_version, wall_clock
@@ -120,7 +120,7 @@ class MemoryBackend:
     ) -> Record | None:
         found = self._uploads.get((key, upload))
         if found is None:
-            raise InternalError
+            raise UnknownUpload
         if not found.open:
             raise NoSuchUpload
         chosen = assemble({number: part.stored for number, part in found.parts.items()}, parts)
@@ -136,7 +136,7 @@ class MemoryBackend:
     async def abort_upload(self, key: str, upload: str) -> None:
         found = self._uploads.get((key, upload))
         if found is None:
-            raise InternalError
+            raise UnknownUpload
         found.open = False
         found.parts.clear()
 

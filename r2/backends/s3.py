@@ -20,7 +20,7 @@ from typing import IO, Any, Final, TypeVar
 from ..assembly import assemble
 from ..backend import Choose, Draft, Page, Query, Reader, Record, UploadedPart
 from ..conditions import Condition, Strength
-from ..errors import BadUpload, InternalError, InvalidObjectName, NoSuchUpload, R2Error
+from ..errors import BadUpload, InternalError, InvalidObjectName, NoSuchUpload, R2Error, UnknownUpload
 from ..ranges import Span
 from ..source import Block, Source
 from .common import in_thread, new_version, wall_clock
@@ -432,7 +432,7 @@ class S3Backend:
         except NoSuchUpload:
             if version is not None:
                 raise
-            raise InternalError from None
+            raise UnknownUpload from None
         chosen = assemble(stored, parts)
         if not chosen:
             raise BadUpload
@@ -447,7 +447,7 @@ class S3Backend:
             await self.run(lambda: self.client.abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=raw))
         except NoSuchUpload:
             if version is None:
-                raise InternalError from None
+                raise UnknownUpload from None
 
     async def close(self) -> None:
         if self._closed:

@@ -45,7 +45,7 @@ from ..errors import (
 log = logging.getLogger("moorage.r2.blobs")
 
 CREATE_ONLY: Final = {"etagDoesNotMatch": "*"}
-_UPLOAD_REFUSALS: Final = (NoSuchUpload, InvalidPart, EntityTooSmall, BadUpload)
+_UPLOAD_REFUSALS: Final = (NoSuchUpload, UnknownUpload, InvalidPart, EntityTooSmall, BadUpload)
 _ATTEMPTS: Final = 3
 
 

@@ -1,7 +1,7 @@
 """Buckets for tests: one of every backend, each empty and its own.
 
-`R2_TEST_ENDPOINT_URL`, with `R2_TEST_ACCESS_KEY_ID` and `R2_TEST_SECRET_ACCESS_KEY` where the store looks at them, sends
-the `s3` kind to another store than the simulated one.
+`R2_TEST_ENDPOINT_URL`, with `R2_TEST_ACCESS_KEY_ID` and `R2_TEST_SECRET_ACCESS_KEY` where the store looks at them,
+sends the `s3` kind to another store than the simulated one.
 """
 
 import os
