@@ -200,6 +200,8 @@ class _Graph:
                 return "u", None
             case _ if type(value).__name__ == "Headers" and callable(getattr(value, "entries", None)):
                 return "h", [list(pair) for pair in value]
+            case _ if type(value).__name__ == "Blob" and isinstance(getattr(value, "_data", None), bytes):
+                return "b", [value.type, value._data]
             case _:
                 return "d", {key: self.item(item) for key, item in _attributes(value).items()}
 
@@ -307,6 +309,10 @@ def _empty(tag: str, payload: Any) -> Any:
             from .web import Headers
 
             return Headers([(name, value) for name, value in payload])
+        case "b":
+            from .web import Blob
+
+            return Blob(payload[1], content_type=payload[0])
         case "e":
             return _revive_error(payload[0], payload[1])
     raise ValueError(f"stored value: unknown node {tag!r}")

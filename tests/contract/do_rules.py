@@ -135,10 +135,8 @@ RULES: Final = (
 # Values and operations that exist in JavaScript alone, or not yet here; the case is skipped before it runs further.
 UNAVAILABLE: Final = {
     "symbol": "js-value",
-    "blob": "js-value",
     "stream": "js-value",
     "request": "js-value",
-    "holes": "js-value",
     "BigInt": "js-value",
     "a key that is no scalar": "js-value",
     "a thrown value that is no error": "js-value",

@@ -207,7 +207,6 @@ def nested(depth: int) -> list[Any]:
         object(),
         Colour.RED,
         RpcTarget(),
-        Blob(["x"]),
         Request("https://test/"),
         datetime.date(2020, 1, 1),
         datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-5))),
@@ -225,5 +224,8 @@ def test_refused(copied: Copy, value: Any) -> None:
         copied({"inside": [value]})
 
 
-def test_headers_are_stored() -> None:
+def test_headers_and_blobs_are_stored() -> None:
     assert list(stored(Headers({"a": "b"}))) == [("a", "b")]
+    blob = stored([Blob(["x", b"y"], content_type="text/plain")])[0]
+    assert (blob.type, blob.size) == ("text/plain", 2)
+    assert bytes(Blob([blob])._data) == b"xy"
