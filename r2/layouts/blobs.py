@@ -40,6 +40,7 @@ from ..errors import (
     NoSuchUpload,
     R2Error,
     RangeNotSatisfiable,
+    UnknownUpload,
 )
 
 log = logging.getLogger("moorage.r2.blobs")

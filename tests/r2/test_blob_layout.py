@@ -183,6 +183,9 @@ async def test_an_unknown_upload_is_refused(bucket: Bucket) -> None:
     layout = process(bucket)
     upload, parts = await uploaded(layout, PATH, b"x")
     await layout.abort(PATH, upload)
-    with pytest.raises(InvalidBlobUpload):
-        await layout.complete(PATH, upload, digest(b"x"), 1, parts)
+    for unknown in (upload, "u", "u" * 100, "\u00e9"):
+        with pytest.raises(InvalidBlobUpload):
+            await layout.complete(PATH, unknown, digest(b"x"), 1, parts)
+        with pytest.raises(InvalidBlobUpload):
+            await layout.part(PATH, unknown, 1, b"x")
     assert await layout.stat(PATH) is None

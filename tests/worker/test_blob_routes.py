@@ -83,6 +83,7 @@ def test_spoiled_cursors_have_a_clear_answer(bodies: list[Any]) -> None:
 @pytest.mark.parametrize(
     "parts",
     [
+        GOOD["parts"],
         [{"partNumber": 10_001, "etag": "e"}],
         [{"partNumber": 1, "etag": ""}],
         [{"partNumber": 1, "etag": "e"}, {"partNumber": "1", "etag": "e"}],
