@@ -154,3 +154,15 @@ def test_a_batch_whose_publications_are_all_overtaken_is_over() -> None:
     assert harness.ok("claim_batch", {"claim_id": "b-2", "lease_owner": "two", "max_items": 8})["claimed"] is True
     assert harness.call("fetch_batch", owner)["status"] == 409
     harness.close()
+
+
+def test_a_publication_that_names_no_review_is_not_overtaken() -> None:
+    harness = QueueHarness(EXACT_REVIEW_PUBLICATION_BATCHING_ENABLED="1")
+    harness.ok("enqueue", {"delivery_id": "d-1", "decision": publication(1, 900, 3)})
+    old = publication(1, 901)
+    old["publication"] |= {"protocolVersion": 1, "leaseRevision": None, "claimGeneration": None}
+    assert harness.ok("enqueue", {"delivery_id": "d-2", "decision": old})["queued"] is True
+    harness.ok("claim_batch", {"claim_id": "b-1", "lease_owner": "one", "max_items": 8})
+    fetched = harness.ok("fetch_batch", {"batch_id": "b-1", "lease_owner": "one"})
+    assert (len(fetched["items"]), fetched["superseded"]) == (2, 0)
+    harness.close()

@@ -304,10 +304,12 @@ class BatchMethods(QueueBase):
         ended = 0
         for held in batch.items:
             item = self._item(batch, held)
-            publication = item.decision.publication if item is not None else UNSET
+            publication = (item.held_decision or item.decision).publication if item is not None else UNSET
             if item is None or publication is UNSET or held.terminal_outcome is not None:
                 continue
-            if (publication.lease_revision or 0) < self.heads.get(item.decision.target_key):
+            revision = publication.lease_revision
+            # protocol 1 may name none; such a publication was admitted and is as good as any
+            if revision is not None and revision < self.heads.get(item.decision.target_key):
                 self._end_item(batch, held, item, "superseded", "remote_newer_tuple", None)
                 ended += 1
         if ended and ended == sum(held.terminal_outcome is None for held in batch.items):
