@@ -12,24 +12,16 @@ from types import ModuleType
 
 from ..config import WorkerConfig
 from ..workers import finder
+from . import modules
+from .modules import VENDORED, WorkerModules, import_paths
 
 
 class LoadError(Exception):
     """The Worker cannot be loaded; the cause, if there is one, is the exception that its own code raised."""
 
 
-VENDORED = ("python_modules", "vendor")
 # From this compatibility date on `.pth` files of vendored packages are obeyed (python-workers-api 2).
 PTH_DATE = "2026-05-26"
-
-
-def import_paths(config: WorkerConfig) -> list[str]:
-    """Folders that go in front of `sys.path`: the folder of `main`, then the vendored packages beside the project."""
-    root = config.import_root
-    paths = [] if root is None else [str(root)]
-    for folder in dict.fromkeys((config.folder, *([] if root is None else [root]))):
-        paths += [str(folder / name) for name in VENDORED if (folder / name).is_dir()]
-    return paths
 
 
 def load_main(config: WorkerConfig) -> ModuleType:
@@ -47,6 +39,7 @@ def load_main(config: WorkerConfig) -> ModuleType:
         raise LoadError(f"main = {str(main)!r} does not exist")
     finder.install(config.import_root)
     paths = import_paths(config)
+    own = modules.add(config)
     for path in reversed(paths):
         if path not in sys.path:
             sys.path.insert(0, path)
@@ -56,22 +49,28 @@ def load_main(config: WorkerConfig) -> ModuleType:
                 site.addsitedir(path)
     importlib.invalidate_caches()
     linecache.checkcache()
-    return _import(main)
+    try:
+        return _import(main, own)
+    except BaseException:
+        forget(config)  # what it had imported before may be changed when it is loaded again
+        raise
 
 
-def _import(main: Path) -> ModuleType:
+def _import(main: Path, own: WorkerModules) -> ModuleType:
     name = main.stem
-    known = sys.modules.get(name)
-    if known is not None and _file_of(known) != main:
+    if modules.taken(name, main):
         # The name belongs to somebody else (a module of the environment, another Worker): import it under its own.
         name = f"{name}@{main.parent}"
     spec = importlib.util.spec_from_file_location(name, main)
     if spec is None or spec.loader is None:
         raise LoadError(f"main = {str(main)!r} cannot be imported")
     module = importlib.util.module_from_spec(spec)
+    if name == main.stem or modules.of_a_worker(main.stem):
+        own.own[main.stem] = module
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with own.in_place():
+            spec.loader.exec_module(module)
     except SystemExit as error:
         sys.modules.pop(name, None)
         raise LoadError(f"main = {str(main)!r} called exit() while it was imported (SystemExit: {error})") from error
@@ -81,26 +80,9 @@ def _import(main: Path) -> ModuleType:
     return module
 
 
-def _file_of(module: ModuleType) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return None if file is None else Path(file).resolve()
-
-
 def forget(config: WorkerConfig) -> None:
     """Drops the Worker's own modules, so that the next load reads its files again. Installed packages stay."""
-    root = config.import_root
-    if root is None:
-        return
-    for name, module in list(sys.modules.items()):
-        file = _file_of(module)
-        if file is None or not file.is_relative_to(root):
-            continue
-        inside = file.relative_to(root).parts
-        if any(part in {".venv", "venv", "site-packages", "node_modules"} for part in inside):
-            continue
-        if name.startswith(("moorage.", "tests.")) or name == "__main__":
-            continue
-        del sys.modules[name]
+    modules.drop(config)
 
 
 @contextmanager
