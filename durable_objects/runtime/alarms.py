@@ -7,6 +7,7 @@ up in the object itself before it runs.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sqlite3
@@ -168,7 +169,9 @@ class AlarmScheduler:
         self._namespace = namespace
         self._clock = clock
         self._jitter = jitter
+        self._log = log
         self._database = Database(path, log)
+        self._reopening: asyncio.Task[None] | None = None
         self._timer: TimerHandle | None = None
         self._timer_due: int | None = None
         self._runs: dict[str, _Run] = {}
@@ -225,6 +228,8 @@ class AlarmScheduler:
     async def close(self) -> None:
         """Stops, and closes the index."""
         self.stop()
+        if self._reopening is not None:
+            await asyncio.wait([self._reopening])
         await self._database.close()
 
     # The index.
@@ -237,10 +242,29 @@ class AlarmScheduler:
         return None if row is None else int(row[0])
 
     def index(self, object_id: Any, value: int) -> tuple[WalFile, ...]:
-        """Writes an earlier time; returns the file that must be synced before the object's own."""
+        """Writes an earlier time; returns the file that must be synced before the object's own.
+
+        Once a sync of it has failed, commits that need it fail until it is opened anew, which is begun here.
+        """
         self._write(object_id, value)
         self._arm_for(value)
-        return () if self._database.wal is None else (self._database.wal,)
+        wal = self._database.wal
+        if wal is None:
+            return ()
+        if wal.failed is not None and self._reopening is None and not self._closed:
+            self._reopening = self._namespace.runtime.plain_task(self._reopen())
+        return (wal,)
+
+    async def _reopen(self) -> None:
+        fresh = Database(self._database.path, self._log)
+        try:
+            await self._namespace.runtime.in_thread(_open_after_failed_sync, fresh)
+            before, self._database = self._database, fresh
+            await before.close()
+        except (sqlite3.Error, OSError) as error:
+            _log.error("the alarm index cannot be opened anew after a failed sync, will be tried again: %s", error)
+        finally:
+            self._reopening = None
 
     def moved(self, object_id: Any, value: int | None) -> None:
         """Writes a later time, or removes the entry. Removing it cancels a pending retry (semantics 10.11).
@@ -388,6 +412,20 @@ class AlarmOutcome:
     retry: bool
     counted: bool = True
     fired: int | None = None
+
+
+def _open_after_failed_sync(database: Database) -> None:
+    """Opens the index whose last sync failed: what its -wal holds is written and synced as pages first (in a thread).
+
+    Raises sqlite3.Error when a writer is in the way, OSError.
+    """
+    connection = sqlite3.connect(str(database.path), timeout=0)
+    try:
+        if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            raise sqlite3.OperationalError("the checkpoint was blocked")
+    finally:
+        connection.close()
+    database.open()
 
 
 def alarm_in_file(path: str) -> int | None:
