@@ -83,3 +83,27 @@ def test_replacers_and_revivers() -> None:
 
 def test_what_maps_and_sets_hold_is_no_property() -> None:
     assert js.JSON.stringify([js.Map.new({"a": 1}), js.Set.new([1])]) == "[{},{}]"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            [1e-7, 1e21, 0.000001, -0.0, 123456789012345680000.0, 1.5e300],
+            "[1e-7,1e+21,0.000001,0,123456789012345680000,1.5e+300]",
+        ),
+        ({"a": [], "b": {}}, '{"a":[],"b":{}}'),
+        ('"\\\n\u2028\u00e9\x7f\x01', '"\\"\\\\\\n\u2028\u00e9\x7f\\u0001"'),
+        ("\ud800x", '"\\ud800x"'),
+    ],
+)
+def test_texts_and_numbers_as_javascript_writes_them(value: Any, text: str) -> None:
+    assert js.JSON.stringify(value) == text
+
+
+def test_indentation() -> None:
+    value = {"a": [1, {"b": []}], "c": {}}
+    assert js.JSON.stringify(value, None, 1) == '{\n "a": [\n  1,\n  {\n   "b": []\n  }\n ],\n "c": {}\n}'
+    assert js.JSON.stringify([1], None, "--") == "[\n--1\n]"
+    assert js.JSON.stringify([1], None, 0) == js.JSON.stringify([1], None, "") == "[1]"
+    assert js.JSON.stringify([1], None, 99) == "[\n" + " " * 10 + "1\n]"

@@ -189,6 +189,17 @@ class _Process:
 
 process = _Process()
 
+
+class _Navigator:
+    """`js.navigator`: what libraries ask to know that they run in a Worker."""
+
+    userAgent = "Cloudflare-Workers"
+    hardwareConcurrency = 1
+    language = "en"
+
+
+navigator = _Navigator()
+
 # Classes that stand in for the runtime's `WebSocket`, `WebSocketPair` and `WebSocketRequestResponsePair`.
 web_sockets: dict[str, Any] = {}
 

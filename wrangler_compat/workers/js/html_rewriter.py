@@ -19,7 +19,7 @@ from moorage.durable_objects.runtime.web.response import as_response
 from . import html_content as content
 from . import html_tokens as tokens
 from .errors import JsTypeError
-from .html_selectors import Node, Selector
+from .html_selectors import Matcher, Node, Place, Selector
 from .promises import settled
 from .streams import called
 
@@ -49,7 +49,8 @@ class _Open:
     node: Node
     namespace: str
     element: content.Element | None
-    matched: tuple[Any, ...]  # the handlers whose selectors hold, for texts and comments inside
+    place: Place
+    heard: tuple[Any, ...]  # the handlers of it and of what it stands in, for texts and comments
     mute: bool  # its content is not sent
 
 
@@ -123,13 +124,13 @@ class _Rewriting:
     """One document."""
 
     def __init__(self, handlers: list[tuple[Selector, Any]], document: list[Any], codec: str) -> None:
-        self._handlers = handlers
+        self._handlers = [functions for _, functions in handlers]
+        self._matcher = Matcher(selector for selector, _ in handlers)
         self._document = document
         self._codec = codec
         self._tokenizer = tokens.Tokenizer()
         self._root = Node("", {})
         self._open: list[_Open] = []
-        self._nodes: list[Node] = []  # of what is open
         self._names: Counter[str] = Counter()
         self._muted = 0
 
@@ -161,13 +162,11 @@ class _Rewriting:
 
     def _push(self, entry: _Open) -> None:
         self._open.append(entry)
-        self._nodes.append(entry.node)
         self._names[entry.node.name] += 1
         self._muted += entry.mute
 
     def _pop(self) -> _Open:
         entry = self._open.pop()
-        self._nodes.pop()
         self._names[entry.node.name] -= 1
         self._muted -= entry.mute
         return entry
@@ -195,13 +194,8 @@ class _Rewriting:
         return "" if self._muted else text
 
     async def _inside(self, kind: str, made: content.Text | content.Comment, raw: str) -> str:
-        functions = [_member(handlers, kind) for handlers in self._document]
-        heard: set[int] = set()
-        for entry in self._open:
-            for handlers in entry.matched:
-                if id(handlers) not in heard:  # once, however many of the elements around it match
-                    heard.add(id(handlers))
-                    functions.append(_member(handlers, kind))
+        heard = self._open[-1].heard if self._open else ()
+        functions = [_member(handlers, kind) for handlers in (*self._document, *heard)]
         for function in functions:
             if function is not None:
                 await settled(called(function, made))
@@ -212,7 +206,9 @@ class _Rewriting:
         namespace = self._namespace(token.name)
         closes = not (token.self_closing if namespace != _HTML else token.name in content.VOID)
         node = self._node(token)
-        matched = tuple(handlers for selector, handlers in self._handlers if selector.matches(node, self._nodes))
+        around = self._open[-1] if self._open else None
+        place, numbers = self._matcher.enter(node, Place() if around is None else around.place)
+        matched = [self._handlers[number] for number in numbers]
         functions = [function for handlers in matched if (function := _member(handlers, "element")) is not None]
         element: content.Element | None = None
         if functions:
@@ -224,7 +220,10 @@ class _Rewriting:
         if not closes:
             return text + ("" if element is None else self._sent(element.end("")))
         mute = element is not None and (element.removed or element.inner_replaced)
-        self._push(_Open(node, namespace, element, matched, mute))
+        heard = () if around is None else around.heard
+        # once, however many of the elements around a text match
+        heard += tuple(handlers for handlers in matched if not any(handlers is other for other in heard))
+        self._push(_Open(node, namespace, element, place, heard, mute))
         self._tokenizer.foreign = namespace != _HTML
         if namespace == _HTML and (token.name in tokens.RAW or token.name == "plaintext"):
             self._tokenizer.raw_until = token.name

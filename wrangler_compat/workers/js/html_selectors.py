@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,24 +50,62 @@ class Selector:
     """A parsed selector. Raises TypeError for text that is none, or for a part that cannot be told in passing."""
 
     def __init__(self, text: str) -> None:
-        reader = _Reader(text)
-        self._alternatives = reader.list()
-
-    def matches(self, node: Node, ancestors: Sequence[Node]) -> bool:
-        """Whether it holds for `node`; `ancestors` from the outermost inwards."""
-        return any(_holds(steps, 0, node, ancestors, len(ancestors)) for steps in self._alternatives)
+        self.alternatives = _Reader(text).list()
 
 
-def _holds(steps: Complex, step: int, node: Node, ancestors: Sequence[Node], above: int) -> bool:
-    """Whether the steps from `step` on hold for `node`, which has the first `above` of `ancestors` around it."""
-    test, combinator = steps[step]
-    if not test(node):
-        return False
-    if not combinator:
-        return True
-    if combinator == ">":
-        return above > 0 and _holds(steps, step + 1, ancestors[above - 1], ancestors, above - 1)
-    return any(_holds(steps, step + 1, ancestors[place], ancestors, place) for place in range(above - 1, -1, -1))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """What an element must be next: `compounds[place]` of an alternative of the selector with that number."""
+
+    selector: int
+    test: Test
+    combinator: str  # before the step behind it
+    following: _Step | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What holds at an open element: steps that anything inside it may take, and those for its children alone."""
+
+    inside: tuple[_Step, ...] = ()
+    children: tuple[_Step, ...] = ()
+
+
+class Matcher:
+    """Follows all selectors at once from the outermost element inwards: an element costs the same at any depth."""
+
+    def __init__(self, selectors: Iterable[Selector]) -> None:
+        self._first = tuple(
+            first
+            for number, selector in enumerate(selectors)
+            for steps in selector.alternatives
+            if (first := _chained(number, steps)) is not None
+        )
+
+    def enter(self, node: Node, around: Place) -> tuple[Place, list[int]]:
+        """What holds at `node`, which stands in `around`, and the numbers of the selectors that hold for it."""
+        found: dict[int, None] = {}
+        inside, children = list(around.inside), []
+        for step in (*self._first, *around.inside, *around.children):
+            if not step.test(node):
+                continue
+            if step.following is None:
+                found[step.selector] = None
+            elif step.combinator == ">":
+                children.append(step.following)
+            elif step.following not in inside:
+                inside.append(step.following)
+        unchanged = len(inside) == len(around.inside)
+        return Place(around.inside if unchanged else tuple(inside), tuple(children)), sorted(found)
+
+
+def _chained(number: int, steps: Complex) -> _Step | None:
+    following: _Step | None = None
+    combinator = ""
+    for test, before in steps:  # from the last to the first
+        following = _Step(number, test, combinator, following)
+        combinator = before
+    return following
 
 
 class _Reader:

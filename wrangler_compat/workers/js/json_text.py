@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from collections.abc import Callable
+from json.encoder import encode_basestring
 from typing import Any
 
 from moorage.durable_objects.runtime.web import js_string, to_platform
+from moorage.durable_objects.runtime.web.values import number_string
 
 from .errors import JsSyntaxError, JsTypeError
 from .objects import Map, Set
@@ -40,15 +43,43 @@ class JSON:
         indent: str | int | None = space if isinstance(space, str) and space else None
         if isinstance(space, int | float) and space >= 1:
             indent = min(int(space), 10)
-        separators = (",", ":") if indent is None else (",", ": ")
-        return json.dumps(plain, separators=separators, indent=indent, ensure_ascii=False)
+        pad = " " * indent if isinstance(indent, int) else indent
+        written: list[str] = []
+        _write(plain, written, pad or "", "\n")
+        return "".join(written)
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"Unexpected token {name}")
 
 
+_HALF = re.compile("[\ud800-\udfff]")
 _DROPPED = object()
+
+
+def _write(value: Any, written: list[str], pad: str, line: str) -> None:
+    """Text as `JSON.stringify` writes it; `line` is what begins a line at this depth."""
+    if isinstance(value, str):
+        # a half of a surrogate pair is no text: it is escaped (well-formed JSON.stringify)
+        written.append(_HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", encode_basestring(value)))
+    elif value is None or isinstance(value, bool):
+        written.append({None: "null", True: "true", False: "false"}[value])
+    elif isinstance(value, float):
+        written.append(number_string(value))
+    elif isinstance(value, int):
+        written.append(str(value))
+    else:
+        inner = line + pad
+        mapping = isinstance(value, dict)
+        written.append("{" if mapping else "[")
+        for place, item in enumerate(value):
+            written.append(("," if place else "") + (inner if pad else ""))
+            if mapping:
+                _write(item, written, pad, inner)
+                written.append(": " if pad else ":")
+                item = value[item]
+            _write(item, written, pad, inner)
+        written.append((line if pad and value else "") + ("}" if mapping else "]"))
 
 
 def _revived(key: str, value: Any, reviver: Callable[[str, Any], Any]) -> Any:
@@ -71,7 +102,7 @@ def _plain(key: str, value: Any, replacer: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        return int(value) if value.is_integer() and abs(value) < 1e21 else float(value)
+        return float(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, datetime.datetime):
