@@ -99,6 +99,8 @@ class Staging:
         """Puts the tree in the target's place and removes what is left."""
         _write_whole(self.tree / MARKER, msgspec.json.format(msgspec.json.encode(marker), indent=2) + b"\n")
         sync_file_system(self.tree)
+        # from here on what lies in the staging folder is another tree, or none: nobody may go on from it
+        (self.folder / "state.json").unlink()
         swap(self.tree, self.target, self.previous)
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -17,8 +17,9 @@ from .canonical import sha256_text
 from .refusals import LedgerRefusal
 
 PREFIX: Final = "/internal/ledger/"
-MAX_BODY_BYTES: Final = 64 * 1024 * 1024
-"""A batch of the largest size, 16 MiB of shards, is claimed in one request of fewer bytes than that."""
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+"""A batch of the largest size, 16 MiB of shards, is claimed in one request: what is claimed of an event is less than
+its line. More than 32 MiB would not pass from the Worker to the object at all."""
 DEFAULT_TTL_SECONDS: Final = 120
 MAX_TTL_SECONDS: Final = 3600
 MAX_SETS: Final = 256

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from moorage.clients.errors import ClientError, InvalidAnswer, TransportError
-from moorage.clients.hydrate import Difference, Wanted, check, hydrate
+from moorage.clients.hydrate import Difference, Wanted, check, hydrate, replacing
 from moorage.clients.hydrate.local import CannotBeFiles, check_names, folds_case
 from tests.clients.hydrate_world import ALL, SLUG, World, read_tree
 from tests.support.plane import Plane
@@ -221,3 +221,31 @@ async def test_a_store_that_went_back_is_read_afresh(world: World, tmp_path: Pat
     assert report.resumed
     assert read_tree(tmp_path / "state") == world.tree
     assert not (tmp_path / "state/records/x-gone").exists()
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+async def test_a_run_killed_once_the_tree_is_in_its_place_is_not_gone_on_from(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        raise Killed
+
+    if not exchange:
+        monkeypatch.setattr(replacing, "_exchange", lambda one, other: False)
+    await world.fill()
+    await hydrate(world.http, tmp_path / "state", ALL)
+    await world.commit("b" * 40, "later\n")
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", killed)
+        with pytest.raises(Killed):
+            await hydrate(world.http, tmp_path / "state", ALL)
+    assert read_tree(tmp_path / "state") == world.tree
+
+    report = await hydrate(world.http, tmp_path / "state", ALL)
+
+    assert not report.resumed
+    assert read_tree(tmp_path / "state") == world.tree
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".state.lock", "state"]

@@ -1,11 +1,12 @@
 """The ledger's index over HTTP: every route is driven and answers as the OpenAPI document says."""
 
+import json
 from typing import Any
 
 import pytest
 
 from moorage.protocols.ledger.bindings import completion_binding, shard_set_binding
-from moorage.protocols.ledger.index import VERBS
+from moorage.protocols.ledger.index import MAX_BODY_BYTES, VERBS
 from moorage.protocols.ledger.segments import StoredShard, build_segment
 from moorage.protocols.ledger.shards import ShardIdentity, build_shards, replay_digest
 from moorage.worker.routes.ledger import REFUSALS
@@ -51,6 +52,15 @@ def one_set(index: int = 1) -> tuple[Any, Any, Any]:
         "events": [[event.event_id, event.record["semantic_sha256"], event.parent]],
     }
     return claim, shard, completion_binding(identity, reservation.text)
+
+
+async def test_claims_beyond_what_a_batch_can_be_are_too_large() -> None:
+    async with LedgerPlane() as plane:
+        event = ["0" * 64, "1" * 64, "2" * 64]
+        assert len(an_event(1).line) > len(json.dumps(event))
+        claim = {"path": "p", "text": "t", "events": [event] * (MAX_BODY_BYTES // 205 + 1)}
+        status, answer = await plane.verb("reserve", {**HELD, "sets": [claim]}, secret=WEBHOOK_SECRET)
+        assert (status, answer["error"]) == (413, "request_body_too_large")
 
 
 async def test_every_route_as_the_document_says() -> None:
