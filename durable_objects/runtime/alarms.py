@@ -8,6 +8,7 @@ up in the object itself before it runs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sqlite3
@@ -29,6 +30,7 @@ MAX_UNCOUNTED_BACKOFF: Final = 9
 HANDLER_LIMIT: Final = 15 * 60.0
 WRITE_AGAIN: Final = 5.0
 _NANOSECONDS: Final = 1_000_000
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 _log = logging.getLogger("moorage.runtime.alarms")
 
@@ -185,15 +187,38 @@ class AlarmScheduler:
         self.fresh = False
 
     def open(self) -> None:
-        """Opens or creates the index (in a thread). Sets `fresh` when there was none."""
+        """Opens or creates the index (in a thread). Sets `fresh` when there was none, or a damaged one.
+
+        A damaged one is set aside as `alarms.sqlite.damaged`. Raises sqlite3.Error, OSError.
+        """
         path = self._database.path
         self.fresh = path is not None and not os.path.exists(path)
+        try:
+            self._open_index()
+        except sqlite3.DatabaseError as error:
+            if path is None or getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                raise
+            _log.error("the alarm index %s is damaged: %s", path, error)
+            _set_aside(path)
+            self._database = Database(path, self._log)
+            self.fresh = True
+            self._open_index()
+
+    def _open_index(self) -> None:
         self._database.open()
-        self._database.connection.execute(
-            "CREATE TABLE IF NOT EXISTS _cf_ALARM("
-            "actor_id TEXT PRIMARY KEY, scheduled_time INTEGER, actor_name TEXT) WITHOUT ROWID"
-        )
-        self._database.connection.execute("CREATE INDEX IF NOT EXISTS _cf_ALARM_due ON _cf_ALARM(scheduled_time)")
+        try:
+            execute = self._database.connection.execute
+            execute(
+                "CREATE TABLE IF NOT EXISTS _cf_ALARM("
+                "actor_id TEXT PRIMARY KEY, scheduled_time INTEGER, actor_name TEXT) WITHOUT ROWID"
+            )
+            execute("CREATE INDEX IF NOT EXISTS _cf_ALARM_due ON _cf_ALARM(scheduled_time)")
+            execute("SELECT actor_id, actor_name FROM _cf_ALARM ORDER BY scheduled_time LIMIT 1").fetchone()
+        except sqlite3.Error:
+            self._database.connection.close()
+            if self._database.wal is not None:
+                os.close(self._database.wal.descriptor)
+            raise
 
     def rebuild(self, folder: str) -> None:
         """Reads the alarm of every object file in `folder` into a fresh index (in a thread)."""
@@ -209,7 +234,9 @@ class AlarmScheduler:
         connection.executemany("INSERT OR IGNORE INTO _cf_ALARM(actor_id, scheduled_time) VALUES(?,?)", found)
         connection.execute("COMMIT")
         if found:
-            _log.warning("the alarm index was missing: %d alarms were read back from the objects", len(found))
+            _log.warning(
+                "the alarm index was missing or damaged: %d alarms were read back from the objects", len(found)
+            )
 
     def start(self) -> None:
         """Arms the timer for the next alarm."""
@@ -412,6 +439,13 @@ class AlarmOutcome:
     retry: bool
     counted: bool = True
     fired: int | None = None
+
+
+def _set_aside(path: str) -> None:
+    os.replace(path, f"{path}.damaged")
+    for ending in ("-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ending)
 
 
 def _open_after_failed_sync(database: Database) -> None:

@@ -99,6 +99,26 @@ async def test_a_lost_index_is_read_back_from_the_objects(on_disk: Make, tmp_pat
     assert len(RAN) == 10
 
 
+@pytest.mark.parametrize("damage", [b"not a database at all" * 500, None])
+async def test_a_damaged_index_is_read_back_from_the_objects(
+    on_disk: Make, tmp_path: Path, damage: bytes | None
+) -> None:
+    clock = ManualClock()
+    runtime = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await namespace(runtime).getByName("a").wake(clock.now() + 1000)
+    await runtime.close()
+    path = tmp_path / "state" / "do" / "w-Alarmed" / "alarms.sqlite"
+    if damage is None:  # a database whose pages behind the first are rubbish
+        whole = path.read_bytes()
+        damage = whole[:4096] + b"\xff" * (len(whole) - 4096)
+    path.write_bytes(damage)
+    again = await on_disk({"Alarmed": Alarmed}, clock=clock)
+    await moved(clock, 1000)
+    assert [retries for _, retries, _ in RAN] == [0]
+    assert path.with_name("alarms.sqlite.damaged").read_bytes()[100:] == damage[100:]
+    await again.close()
+
+
 async def test_an_index_that_is_too_early_does_not_fire_early(on_disk: Make, tmp_path: Path) -> None:
     clock = ManualClock()
     runtime = await on_disk({"Alarmed": Alarmed}, clock=clock)
