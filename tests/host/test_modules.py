@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from moorage.durable_objects.runtime.web import Request
+from moorage.wrangler_compat.host import modules
+from moorage.wrangler_compat.host.bindings import BindingError
 from moorage.wrangler_compat.host.host import Host
 from moorage.wrangler_compat.host.settings import HostSettings
 
@@ -49,6 +51,15 @@ def lay(folder: Path, name: str) -> Path:
 
 def said(name: str) -> str:
     return f"{name} {name} {name}.later {name}.second {name}.vendored {name}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of other tests may not have come to an end of their own."""
+    monkeypatch.setattr(modules, "_loaded", [])
+    monkeypatch.setattr(builtins, "__import__", modules._import_before)
+    for name in ("entry", "helper", "later", "parts", "parts.first", "parts.second"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 @pytest.fixture
@@ -108,6 +119,22 @@ async def test_modules_of_a_load_that_failed_are_read_again(serve: Callable[...,
     assert "helper" not in sys.modules
     (folder / "src" / "helper.py").write_text("NAME = 'mended'\n")
     entry.write_text(ENTRY)
+    await host.reload()
+    assert (await answers(host))[0].startswith("mended mended a.later")
+
+
+async def test_modules_of_a_worker_that_was_refused_are_read_again(
+    serve: Callable[..., Host], tmp_path: Path
+) -> None:
+    folder = lay(tmp_path / "a", "a")
+    config = folder / "wrangler.toml"
+    bound = '[[durable_objects.bindings]]\nname = "C"\nclass_name = "Counter"\n'
+    config.write_text(config.read_text() + bound)
+    host = serve(folder)
+    with pytest.raises(BindingError, match="the class Counter is bound"):
+        await host.start()
+    (folder / "src" / "helper.py").write_text("NAME = 'mended'\n")
+    config.write_text(config.read_text().replace(bound, ""))
     await host.reload()
     assert (await answers(host))[0].startswith("mended mended a.later")
 

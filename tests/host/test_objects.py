@@ -88,3 +88,26 @@ def test_restore_is_refused_while_the_folder_is_served(state: Path, tmp_path: Pa
         assert "in use by process" in moorage("restore", "w-Notes", "a", str(copy), "--state", str(state), ok=False)
     finally:
         lock.release()
+
+
+def test_a_class_that_was_renamed_is_found_by_the_names_of_its_objects(state: Path, tmp_path: Path) -> None:
+    record = {
+        "format": 1,
+        "record": {
+            "applied": [],
+            "classes": {"Papers": {"storage": "sqlite", "unique_key": "w-Notes", "declared": True}},
+        },
+        "journal": None,
+    }
+    (state / "do" / "w-Notes").rename(state / "do" / "w-Papers")
+    file = state / "do" / "w.migrations.json"
+    file.write_text(json.dumps(record))
+    [row] = json.loads(moorage("list", "--state", str(state), "--json"))
+    assert "note = 'hello'" in moorage("show", "w-Papers", "a", "--state", str(state))
+    copy = tmp_path / "copy.sqlite"
+    moorage("export", "w-Papers", "a", "-o", str(copy), "--state", str(state))
+    moorage("restore", "w-Papers", "a", str(copy), "--state", str(state))
+    assert len(json.loads(moorage("list", "--state", str(state), "--json"))) == 1
+    file.write_text("no record")
+    assert "found by its id alone" in moorage("show", "w-Papers", "a", "--state", str(state), ok=False)
+    assert "note = 'hello'" in moorage("show", "w-Papers", row["id"], "--state", str(state))

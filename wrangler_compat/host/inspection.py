@@ -18,6 +18,7 @@ from moorage.durable_objects.runtime.clone import loads
 from moorage.durable_objects.runtime.commitlog import sync_folder
 from moorage.durable_objects.runtime.ids import IdFactory
 
+from .migrate import MigrationError, unique_key
 from .statelock import StateLock
 
 _ID = re.compile(r"[0-9a-f]{64}\Z")
@@ -91,11 +92,22 @@ def _milliseconds(nanoseconds: int | None) -> int | None:
     return None if nanoseconds is None else nanoseconds // 1_000_000
 
 
+def _digits(state: Path, namespace: str, which: str) -> str:
+    """The id of an object, given its id or its name. A class that was renamed makes ids from its first name."""
+    text = which.lower()
+    if _ID.match(text):
+        return text
+    try:
+        key = unique_key(state, namespace)
+    except MigrationError as error:
+        raise InspectionError(f"{error}; until then an object is found by its id alone") from None
+    return str(IdFactory(key, secrets.token_bytes).from_name(which))
+
+
 def locate(state: Path, namespace: str, which: str) -> Path:
     """Returns the file of an object, given its 64-digit id or its name. Raises InspectionError when it has none."""
     folder = _folder(state, namespace)
-    text = which.lower()
-    digits = text if _ID.match(text) else str(IdFactory(namespace, secrets.token_bytes).from_name(which))
+    digits = _digits(state, namespace, which)
     path = folder / f"{digits}.sqlite"
     if not path.exists():
         raise InspectionError(f"{namespace} has stored nothing for {which!r} (id {digits})")
@@ -165,8 +177,7 @@ def restore(state: Path, namespace: str, which: str, source: Path) -> Path:
     that is no database.
     """
     folder = _folder(state, namespace)
-    text = which.lower()
-    digits = text if _ID.match(text) else str(IdFactory(namespace, secrets.token_bytes).from_name(which))
+    digits = _digits(state, namespace, which)
     with closing(_reader(source)) as connection:
         verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
         if verdict != "ok":

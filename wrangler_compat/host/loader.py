@@ -37,6 +37,7 @@ def load_main(config: WorkerConfig) -> ModuleType:
         raise LoadError(f"main = {main.name!r} is no Python file: Moorage runs Python Workers")
     if not main.is_file():
         raise LoadError(f"main = {str(main)!r} does not exist")
+    forget(config)  # of a load that came to nothing behind the import: its files may have been changed since
     finder.install(config.import_root)
     paths = import_paths(config)
     own = modules.add(config)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ..config import Plan, Record, StoredClass, WorkerConfig, plan
+from ..config import Plan, Record, StoredClass, WorkerConfig, folder_of, plan
 from ..config.diagnostics import Diagnostic
 from ..config.operations import AppliedStep, Create, Forget, Move, Operation, Remove
 
@@ -72,6 +72,20 @@ def pending(state: Path, config: WorkerConfig) -> Plan:
     rest = current.journal.operations[current.journal.done :]
     later = _plan(state, config, current.journal.after, moved=rest)
     return Plan((*rest, *later.operations), later.record, later.warnings, later.refusal)
+
+
+def unique_key(state: Path, folder: str) -> str:
+    """What the ids of the objects in `<state>/do/<folder>` are made from: the folder's name when the class was created.
+
+    A class that was renamed keeps it. Raises MigrationError for a record that cannot be read.
+    """
+    for file in sorted((state / "do").glob(f"*{SUFFIX}")):
+        current = _read(file)
+        record = current.record if current.journal is None else current.journal.after
+        for name, stored in () if record is None else record.classes.items():
+            if folder_of(file.name.removesuffix(SUFFIX), name) == folder:
+                return stored.unique_key
+    return folder
 
 
 def apply(state: Path, config: WorkerConfig, *, reached: Callable[[str], None] = lambda point: None) -> Applied:
