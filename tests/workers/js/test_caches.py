@@ -1,16 +1,16 @@
 """`js.caches`: what is kept, for how long, and what a request gets of it (RFC 9111; the platform's Cache API)."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.durable_objects.runtime.web import Headers
+from moorage.durable_objects.runtime.web import Headers, ReadableStream
 from moorage.wrangler_compat.workers import js
 from moorage.wrangler_compat.workers.current import WorkerContext, running
-from moorage.wrangler_compat.workers.js.caches import Entry, Store, directives, lifetime
+from moorage.wrangler_compat.workers.js.caches import MAX_BYTES, Entry, Store, directives, lifetime
 from moorage.wrangler_compat.workers.pyodide.ffi import JsException
 
 URL = "http://example.com/a?b=1"
@@ -167,3 +167,22 @@ def test_what_was_unused_for_longest_goes_first() -> None:
     assert [store.get(("c", name), 0) is not None for name in "abcd"] == [True, False, True, True]
     store.put(("c", "big"), Entry(200, (), b"x" * 1_001, ends=1))
     assert store.get(("c", "big"), 0) is None
+
+
+@pytest.mark.parametrize("control", ["max-age=10", "no-store"])
+async def test_a_body_that_is_not_kept_is_not_held_either(clock: Clock, control: str) -> None:
+    made: list[int] = []
+    ended: list[bool] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                made.append(1)
+                yield bytes(1_000_000)
+        finally:
+            ended.append(True)
+
+    await js.caches.default.put(URL, js.Response.new(ReadableStream(endless()), headers={"cache-control": control}))
+    assert ended == [True] * bool(made), "one that never began has nothing to end"
+    assert len(made) <= MAX_BYTES // 4 // 1_000_000 + 2
+    assert await js.caches.default.match(URL) is None

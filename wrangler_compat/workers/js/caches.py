@@ -14,7 +14,15 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from moorage.durable_objects.runtime.web import Body, Headers, PlatformResponse, Request, Response, as_request
+from moorage.durable_objects.runtime.web import (
+    Body,
+    Headers,
+    PlatformResponse,
+    ReadableStream,
+    Request,
+    Response,
+    as_request,
+)
 from moorage.durable_objects.runtime.web.response import as_response
 
 from ..current import WorkerContext, current, leave
@@ -57,9 +65,14 @@ class Store:
         self._entries.move_to_end(key)
         return entry
 
+    @property
+    def largest(self) -> int:
+        """Bytes that one answer may have."""
+        return self._limit // 4
+
     def put(self, key: tuple[str, str], entry: Entry) -> None:
         self.remove(key)
-        if len(entry.content) > self._limit // 4:
+        if len(entry.content) > self.largest:
             return
         self._entries[key] = entry
         self._bytes += _size(key, entry)
@@ -126,13 +139,14 @@ class Cache:
             raise JsTypeError("Cannot cache response with 'Vary: *' header.")
         if given.body_used:
             raise JsTypeError("Body has already been used. It can only be used once.")
-        content = await given.bytes()
+        store, body = _store(), given.body
+        allowed = lifetime(given.status, fields, _seconds()) > 0
+        content = b"" if body is None else await _content(body, store.largest if allowed else -1)
         await leave()
         now = _seconds()
         seconds = lifetime(given.status, fields, now)
-        key = self._key(asked)
-        if seconds > 0:
-            _store().put(key, Entry(given.status, tuple(_kept(fields)), content, now + seconds))
+        if seconds > 0 and content is not None:
+            store.put(self._key(asked), Entry(given.status, tuple(_kept(fields)), content, now + seconds))
 
     async def delete(self, request: Any, options: Any = None, **more: Any) -> bool:
         """Whether there was such an entry, which is gone now."""
@@ -145,6 +159,20 @@ class Cache:
 
     def _key(self, request: Request) -> tuple[str, str]:
         return self._name, request.url.partition("#")[0]
+
+
+async def _content(body: ReadableStream, most: int) -> bytes | None:
+    """The bytes of a body; None, and the body is cancelled, when there are more than `most`."""
+    body.lock()
+    content = bytearray()
+    while most >= 0 and (chunk := await body.next_chunk()) is not None:
+        content += chunk
+        if len(content) > most:
+            most = -1
+    if most < 0:
+        await body.cancel()
+        return None
+    return bytes(content)
 
 
 def _ignores_method(options: Any, more: dict[str, Any]) -> bool:
