@@ -129,14 +129,13 @@ class AsyncBlobs:
         digest = hasher.hexdigest()
         source.seek(0)
         if size <= self._single or size == 0:
-            unchanged = await self._put_whole(path, source.read(), digest)
-            compare = read_back == "always"
+            unchanged, sent_in_parts = await self._put_whole(path, source.read(), digest), False
             if progress is not None:
                 progress(size)
         else:
-            unchanged = await self._put_parts(path, source, size, digest, progress)
-            # the service takes the digest of an upload on trust
-            compare = read_back != "never" and not (unchanged and read_back == "multipart")
+            unchanged, sent_in_parts = await self._put_parts(path, source, size, digest, progress)
+        # the service takes the digest of an upload on trust, also when it tells a repeated completion that it has it
+        compare = read_back == "always" or (read_back == "multipart" and sent_in_parts)
         if compare:
             await self.compare(path, size, digest)
         return Put(path, size, digest, unchanged, compare)
@@ -147,10 +146,11 @@ class AsyncBlobs:
 
     async def _put_parts(
         self, path: str, source: BinaryIO, size: int, digest: str, progress: Progress | None
-    ) -> bool:
+    ) -> tuple[bool, bool]:
+        """Whether the blob was there already, and whether parts were sent."""
         started = await self._call("multipart/start", {"path": path, "digest": digest, "bytes": size})
         if started.get("unchanged") is True:
-            return True
+            return True, False
         upload, part_bytes = started.get("uploadId"), started.get("partBytes")
         if not isinstance(upload, str) or not isinstance(part_bytes, int) or part_bytes < 1:
             raise InvalidAnswer("the start of an upload tells no id or no part size")
@@ -173,7 +173,7 @@ class AsyncBlobs:
             if hasher.hexdigest() != digest:
                 raise BlobDiffers(f"{path}: the source changed while it was being sent")
             body = {"path": path, "uploadId": upload, "digest": digest, "bytes": size, "parts": parts}
-            return (await self._call("multipart/complete", body)).get("unchanged") is True
+            return (await self._call("multipart/complete", body)).get("unchanged") is True, True
         except BaseException:
             await self._abort(path, upload)
             raise
