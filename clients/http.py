@@ -191,6 +191,9 @@ class AsyncHttp:
         except InvalidAnswer:
             body = {}
         code = body.get("error")
+        location = answer.headers.get("location")
+        if 300 <= answer.status < 400 and code is None and location:
+            body = {"reason": f"it redirects to {location}; give that address"}
         return remote_error(
             answer.status,
             code if isinstance(code, str) else None,

@@ -92,6 +92,12 @@ class TestRetries:
                 await http.json("GET", "/a")
         assert caught.value.body == {}
 
+    async def test_a_redirect_says_where_to(self) -> None:
+        moved = httpx.Response(301, headers={"location": "https://state.example.test/a"}, content=b"<html>")
+        async with client(Script([moved])) as http:
+            with pytest.raises(RemoteError, match=r"\(301\): it redirects to https://state\.example\.test/a; give"):
+                await http.json("GET", "/a")
+
     async def test_answers_are_bounded(self) -> None:
         async with client(Script([httpx.Response(200, content=b"x" * 11)])) as http:
             with pytest.raises(InvalidAnswer, match="longer than 10 bytes"):
