@@ -61,7 +61,6 @@ class FileBackend:
         folder.mkdir(parents=True, exist_ok=True)
         self._now = now
         self._pins = Pins()
-        self._removed: set[str] = set()
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             alone = self._lock_alone()
@@ -101,11 +100,7 @@ class FileBackend:
 
     def _sweep(self, path: Path) -> None:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
-            garbage = rows.all_garbage(connection)
-            self._blobs.remove_all(garbage)
-            connection.execute("BEGIN IMMEDIATE")
-            rows.forget_garbage(connection, garbage)
-            connection.execute("COMMIT")
+            self._blobs.remove_all(rows.all_garbage(connection))
             removed = self._blobs.sweep(lambda blob: rows.is_referenced(connection, blob))
         if removed:
             log.info("swept %d interrupted uploads in %s", len(removed), path.parent)
@@ -126,7 +121,7 @@ class FileBackend:
             return await self._catalogue.look(lambda connection: function(connection, *arguments))
 
     async def _write(self, function: Callable[..., T], *arguments: Any) -> T:
-        removed = list(self._removed)
+        removed = list(self._blobs.forgettable)
 
         def work(connection: sqlite3.Connection) -> T:
             if removed:
@@ -135,7 +130,7 @@ class FileBackend:
 
         with _failures():
             result = await self._catalogue.write(work)
-        self._removed.difference_update(removed)
+        self._blobs.forgettable.difference_update(removed)
         return result
 
     def path_of(self, blob: str) -> Path:
@@ -154,8 +149,6 @@ class FileBackend:
             self._blobs.remove_all(blobs)
         except OSError:
             log.warning("could not unlink replaced bytes; they go at the next start", exc_info=True)
-        else:
-            self._removed.update(blobs)
 
     async def head(self, key: str) -> Record | None:
         return await self._look(rows.find_record, key)
@@ -356,7 +349,7 @@ class FileBackend:
         if self._closed:
             return
         self._closed = True
-        if self._removed:
+        if self._blobs.forgettable:
             with contextlib.suppress(InternalError):
                 await self._write(lambda _connection: None)
         with ThreadPoolExecutor(1) as executor:

@@ -5,6 +5,9 @@
 
 A name in `staging` is therefore the only trace that an interrupted write can leave: at start each one is looked
 up, and what no row points at goes, staged name and link together. Hard links are needed.
+
+A removed name may come back with a power cut until its folder is synced; names come and go in order. The note of a
+blob as garbage therefore stays until that sync, which the next blob of the folder brings.
 """
 
 import os
@@ -18,6 +21,8 @@ from ..source import Block
 Checkpoint = Callable[[str], None]
 """Called with the name of each step after it was done. Tests let the process die or the step fail there."""
 
+UNSYNCED: Final = 64
+"""Blobs removed from one folder before it is synced for their sake."""
 STEPS: Final = (
     "opened", "written", "synced", "linked", "folder synced", "row written", "committed", "unstaged", "unlinked",
 )  # fmt: skip
@@ -70,7 +75,7 @@ class Staged:
         folder = self._store.folder_of(self.blob)
         os.link(self._store.staging / self.blob, folder / self.blob)
         self._checkpoint("linked")
-        sync_folder(folder)
+        self._store.sync(folder)
         self._checkpoint("folder synced")
 
     def unstage(self) -> None:
@@ -101,6 +106,9 @@ class BlobStore:
         self.blobs = folder / "blobs"
         self.checkpoint = checkpoint
         self._known: set[str] = set()
+        self._unsynced: dict[str, list[str]] = {}
+        self.forgettable: set[str] = set()
+        """Garbage that was removed durably: its notes may go."""
         for part in (self.staging, self.blobs):
             part.mkdir(parents=True, exist_ok=True)
         sync_folder(folder)
@@ -123,6 +131,12 @@ class BlobStore:
             self._known.add(blob[:2])
         return folder
 
+    def sync(self, folder: Path) -> None:
+        """Makes the names in a folder of blobs durable, and their removals."""
+        gone = self._unsynced.pop(folder.name, [])
+        sync_folder(folder)
+        self.forgettable.update(gone)
+
     def remove(self, blob: str) -> None:
         """Unlinks the bytes of `blob`. Missing ones are no error: a crash may have come between unlinking and
         noting it.
@@ -130,10 +144,14 @@ class BlobStore:
         self.path_of(blob).unlink(missing_ok=True)
 
     def remove_all(self, blobs: Iterable[str]) -> None:
-        """`remove` for each."""
+        """`remove` for each, which are noted as garbage; what was removed durably by then is in `forgettable`."""
         for blob in blobs:
             self.remove(blob)
             self.checkpoint("unlinked")
+            waiting = self._unsynced.setdefault(blob[:2], [])
+            waiting.append(blob)
+            if len(waiting) >= UNSYNCED:
+                self.sync(self.folder_of(blob))
 
     def sweep(self, referenced: Callable[[str], bool]) -> list[str]:
         """Ends what an interrupted process began: staged names go, and with them bytes that no row points at.

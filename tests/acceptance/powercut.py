@@ -101,11 +101,16 @@ def apply(content: bytearray, write: tuple[int, bytes | None]) -> None:
 
 
 class Disk:
-    """Files below `root`. `ignored` threads' syncs do nothing: the control, in which writes must be lost."""
+    """Files below `root`. `ignored` threads' syncs do nothing: the control, in which writes must be lost.
 
-    def __init__(self, root: str, ignored: frozenset[int] = frozenset()) -> None:
+    `ordered`: names come and go in order, as journalling file systems have it; else each for itself, and none with
+    the sync of its file.
+    """
+
+    def __init__(self, root: str, ignored: frozenset[int] = frozenset(), *, ordered: bool = False) -> None:
         self._root = root
         self._ignored = ignored
+        self._ordered = ordered
         self._files: dict[int, _File] = {}
         self._names: dict[str, int] = {}  # as the running system sees them
         self._durable_names: dict[str, int] = {}
@@ -171,6 +176,15 @@ class Disk:
         return len(content)
 
     def _synced(self, path: str) -> None:
+        if self._ordered:
+            whom = self._names.get(path)
+            last = max(
+                (index for index, (at, _, number) in enumerate(self._name_changes) if path == at or number == whom),
+                default=-1,
+            )
+            for _, name, number in self._name_changes[: last + 1]:
+                self._rename_durably(name, number)
+            del self._name_changes[: last + 1]
         if path in self._names:
             self._files[self._names[path]].sync()
             # Syncing a new file makes its own entry durable on the file systems we know; be strict: it does not.
@@ -199,8 +213,10 @@ class Disk:
             "random": lambda: rng.random() < 0.5,
         }[kind]
         names = dict(self._durable_names)
-        for _, name, number in self._name_changes:
-            if keep() or (kind == "prefix" and rng.random() < 0.5):
+        until = rng.randrange(len(self._name_changes) + 1)
+        for index, (_, name, number) in enumerate(self._name_changes):
+            kept = keep() or (kind == "prefix" and rng.random() < 0.5)
+            if index < until if self._ordered and kind not in {"none", "all"} else kept:
                 if number is None:
                     names.pop(name, None)
                 else:
@@ -260,17 +276,18 @@ async def replayed(
     note: Callable[[str], bool],
     lost: Callable[[Path], Awaitable[int]],
     ignore_our_syncs: bool,
+    ordered: bool = False,
 ) -> tuple[int, int]:
     """Replays the calls and cuts the power at `cuts` points, each in five ways.
 
     `note` takes a line that the workload wrote in, and says whether it was one of its notes; `lost` counts the
     acknowledged writes that the image in a folder lacks. Returns images built, and those that lack one. With
-    `ignore_our_syncs` the syncs of the threads that the workload named (`SYNCERS`) do nothing.
+    `ignore_our_syncs` the syncs of the threads that the workload named (`SYNCERS`) do nothing. `ordered`: see `Disk`.
     """
     notes = (_note(call) for call in found)
     syncers = next((line.split()[1:] for line in notes if line.startswith("SYNCERS ")), [])
     assert syncers, "the workload did not say which threads sync"
-    disk = Disk(str(folder), frozenset(map(int, syncers)) if ignore_our_syncs else frozenset())
+    disk = Disk(str(folder), frozenset(map(int, syncers)) if ignore_our_syncs else frozenset(), ordered=ordered)
     rng = random.Random(11)
     points = set(rng.sample(range(len(found)), min(cuts, len(found))))
     images = failures = 0

@@ -29,8 +29,14 @@ async def main(folder: Path, writes: int) -> None:
 
     async def caller(key: str, count: int) -> None:
         rng = random.Random(key)
+        there = False
         for number in range(1, count + 1):
+            if there and rng.random() < 0.2:
+                # refused, once its bytes are staged and linked
+                refused = await bucket.put(key, rng.randbytes(180_000), onlyIf={"etagDoesNotMatch": "*"})
+                assert refused is None
             gone = rng.random() < 0.1
+            there = not gone
             os.write(acks, f"ASK {key} {0 if gone else number}\n".encode())
             if gone:
                 await bucket.delete(key)
