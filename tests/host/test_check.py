@@ -111,3 +111,26 @@ def test_a_file_of_variables_that_cannot_be_read(tmp_path: Path) -> None:
     result = check(tmp_path, GOOD)
     assert result.exit_code == 1
     assert "UTF-8" in result.output
+
+
+def test_what_a_start_would_refuse_or_pass_over(tmp_path: Path) -> None:
+    raw = {
+        **GOOD,
+        "triggers": {"crons": ["* * * * *", "* * *", "61 * * * *"]},
+        "queues": {"consumers": [{"queue": "a", "max_batch_size": 1000}, {"queue": "b", "dead_letter_queue": "b"}]},
+        "build": {"command": "make"},
+        "site": {"bucket": "public"},
+        "ai": {"binding": "AI"},
+    }
+    document = json.loads(check(tmp_path, raw, "--json").stdout)
+    assert [(e["code"], e["path"]) for e in document["errors"]] == [
+        ("bad-cron", "triggers.crons[1]"),
+        ("bad-cron", "triggers.crons[2]"),
+        ("bad-consumer", "queues.consumers[0]"),
+        ("bad-consumer", "queues.consumers[1]"),
+    ]
+    assert [(w["code"], w["path"]) for w in document["warnings"]] == [
+        ("unsupported-binding", "ai:AI"),
+        ("not-served", "build.command"),
+        ("not-served", "site"),
+    ]

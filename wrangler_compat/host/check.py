@@ -1,7 +1,9 @@
 """`moorage check`: validates a configuration and says what its migrations would do."""
 
+import datetime
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +70,41 @@ def _look_at_files(config: WorkerConfig, report: Report) -> None:
         report.warn(
             "unsupported-binding",
             f"{binding.kind}:{binding.name}",
-            f'"{binding.name}" ({binding.kind}) has no local implementation: a Worker that uses it gets an error.',
+            f'"{binding.name}" ({binding.kind}) has no local implementation: `moorage dev` and `serve` refuse it.',
         )
+    _look_at_triggers(config, report)
+    for path, advice in unserved(config):
+        report.warn("not-served", path, f'"{path}" {advice}.')
+
+
+def _look_at_triggers(config: WorkerConfig, report: Report) -> None:
+    """What the platform says when they are deployed, and a start here: times and bounds that cannot be."""
+    if config.crons:
+        from .crons import CronError, parse
+
+        for index, cron in enumerate(config.crons):
+            try:
+                parse(cron, datetime.datetime.now(datetime.UTC))
+            except CronError as error:
+                report.error("bad-cron", f"triggers.crons[{index}]", f"{error}.")
+    if config.queue_consumers:
+        from .queues.rules import settings_of
+        from .values import BindingError
+
+        for index, consumer in enumerate(config.queue_consumers):
+            try:
+                settings_of(consumer)
+            except BindingError as error:
+                report.error("bad-consumer", f"queues.consumers[{index}]", f"{error}.")
+
+
+def unserved(config: WorkerConfig) -> Iterator[tuple[str, str]]:
+    """Keys of the configuration that the platform's tool obeys locally and this host does not, and what to do."""
+    build, site = config.document.get("build"), config.document.get("site")
+    if isinstance(build, dict) and build.get("command"):
+        yield "build.command", "is not run here: run it yourself before the Worker is loaded"
+    if isinstance(site, dict):
+        yield "site", 'is not served here: use "assets"'
 
 
 def _plan(loaded: Loaded, state: Path | None) -> Plan | None:

@@ -75,7 +75,7 @@ def pending(state: Path, config: WorkerConfig) -> Plan:
 
 
 def unique_key(state: Path, folder: str) -> str:
-    """What the ids of the objects in `<state>/do/<folder>` are made from: the folder's name when the class was created.
+    """What ids of the objects in `<state>/do/<folder>` are made from: the folder that the class began with.
 
     A class that was renamed keeps it. Raises MigrationError for a record that cannot be read.
     """

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 LOCAL: Final = frozenset({"/cdn-cgi/local/scheduled", "/cdn-cgi/handler/scheduled"})
 ADMIN: Final = "/trigger/scheduled"
-_TIMEOUT: Final = 900.0
-"""Seconds that a run may take, as on the platform."""
+OURS: Final = "moorage-trigger"
+"""A field of every answer of `answer`, which tells it from one of the Worker."""
+_TIMEOUT: Final = 960.0
+"""Seconds to wait for a run, which may take 900."""
 
 _log = logging.getLogger("moorage.host.triggers")
 
@@ -40,8 +42,11 @@ async def scheduled(host: "Host", query: bytes) -> tuple[int, str]:
     time = given.get("time", "")
     if time and not time.isdecimal():
         return 400, f"time must be milliseconds since 1970, not {time!r}"
+    from .limits import limited
+
     try:
-        await host.scheduled(worker, cron, int(time) if time else host.clock.now())
+        run = host.scheduled(worker, cron, int(time) if time else host.clock.now())
+        await limited(run, host.clock, "scheduled()")
     except Exception:
         _log.exception("%s: scheduled() failed for cron %r", worker.config.name, cron)
         return 500, "exception"
@@ -52,7 +57,11 @@ async def answer(host: "Host", scope: Any, send: Any) -> None:
     """Answers a request for one of the `LOCAL` addresses."""
     status, text = await scheduled(host, scope.get("query_string", b""))
     body = text.encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (OURS.encode(), b"scheduled"),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -100,5 +109,9 @@ def cron(
         return
     if got.status_code == 500 and outcome == "exception":
         raise click.ClickException("the handler raised an exception; the server's log has it")
-    hint = "" if admin else " (only `moorage dev` has this address; with `moorage serve` use --admin)"
+    hint = (
+        ""
+        if admin or OURS in got.headers
+        else " (only `moorage dev` has this address; with `moorage serve` use --admin)"
+    )
     raise click.ClickException(f"{target} answered {got.status_code}: {outcome[:200]}{hint}")

@@ -9,6 +9,7 @@ from moorage.durable_objects.runtime import DurableObjectNamespace, Runtime
 from ..config import WorkerConfig
 from .assets import AssetsFetcher, StaticAssets
 from .assets.serving import NAVIGATION_DATE, NAVIGATION_FLAGS
+from .check import unserved
 from .d1 import D1Database, D1Store
 from .d1.store import NAMESPACE as D1
 from .exits import TaskContainment
@@ -88,6 +89,8 @@ class Wiring:
             yield f"service {service.binding}: {service.service}{entrypoint}"
         if worker.assets is not None:
             yield f"assets {worker.assets.files.root}"
+        for key, advice in unserved(config):
+            yield f"{key} {advice}"
 
     def _heard(self, queue: str) -> str:
         return "" if self.broker.consumed(queue) else ", which no Worker of this process consumes"

@@ -58,8 +58,8 @@ def _to_ascii(name: str) -> str:
 
 
 def _spell_ipv6(address: ipaddress.IPv6Address) -> str:
-    # the standard writes an IPv4-mapped address in hexadecimal, newer versions of the module do not
-    groups = [f"{int(group, 16):x}" for group in address.exploded.split(":")]
+    # the standard writes an IPv4-mapped address in hexadecimal; the module does not, from Python 3.13 on
+    groups = [f"{int(address) >> shift & 0xFFFF:x}" for shift in range(112, -16, -16)]
     best, length, start = -1, 1, 0
     for place in range(9):
         if place < 8 and groups[place] == "0":
