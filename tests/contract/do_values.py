@@ -76,7 +76,7 @@ def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
             source, flags = _pattern(value)
             return re.compile(source, sum(_FLAGS[flag] for flag in flags))
         case "fill":
-            return value["s"] * value["n"]
+            return bytes([value["byte"]]) * value["n"] if "byte" in value else value["s"] * value["n"]
         case "keys":
             return [f"{value.get('prefix', 'k')}{number:04d}" for number in range(value["n"])]
         case "entries":
