@@ -100,7 +100,10 @@ class Mutations:
 
     def today(self) -> str:
         """The service's day, UTC, `YYYY-MM-DD`."""
-        return str(self._http.json("POST", f"{_BASE}/mutation-events/list", {"limit": 1})["today"])
+        found = self._http.json("POST", f"{_BASE}/mutation-events/list", {"limit": 1}).get("today")
+        if not isinstance(found, str):
+            raise InvalidAnswer("mutation-events/list: `today` must be a day")
+        return found
 
     def pages(self, before: str | None = None) -> Iterator[dict[str, Any]]:
         """Pages `{events: [{seq, partition_date, line}], open, today, …}`, in the order they were written.

@@ -153,18 +153,23 @@ def _marker(url: str, wanted: Wanted, report: Report) -> dict[str, Any]:
     }
 
 
-async def check(http: "AsyncHttp", target: Path, wanted: Wanted) -> list[Difference]:
+async def check(
+    http: "AsyncHttp", target: Path, wanted: Wanted, *, progress: "Progress | None" = None
+) -> list[Difference]:
     """Returns what in `target` is not as the service has it now; nothing is written. Raises ClientError, OSError."""
-    found = [difference async for difference in _differences(http, target, wanted)]
+    from .progress import Silent
+
+    found = [difference async for difference in _differences(http, target, wanted, progress or Silent())]
     return sorted(set(found))
 
 
-async def _differences(http: "AsyncHttp", target: Path, wanted: Wanted) -> AsyncIterator[Difference]:
+async def _differences(
+    http: "AsyncHttp", target: Path, wanted: Wanted, shown: "Progress"
+) -> AsyncIterator[Difference]:
     from ..blobs import AsyncBlobs
     from ..records import AsyncRecords
     from .blob_trees import TREES, BlobTrees
     from .compare import compare_items, compare_repository, strangers
-    from .progress import Silent
     from .staging import MARKER
 
     records = AsyncRecords(http)
@@ -175,10 +180,11 @@ async def _differences(http: "AsyncHttp", target: Path, wanted: Wanted) -> Async
     elif wanted.records:
         slugs = await _slugs(records, wanted)
         for slug in slugs:
-            async for path, kind in compare_repository(records, target, slug):
-                yield Difference(path, kind)
+            with shown.bar(f"{slug} compared", None) as bar:
+                async for path, kind in compare_repository(records, target, slug, bar):
+                    yield Difference(path, kind)
     for name in wanted.trees:
-        trees = BlobTrees(AsyncBlobs(http), target, target, Silent())
+        trees = BlobTrees(AsyncBlobs(http), target, target, shown)
         async for path, kind in trees.differences(TREES[name]):
             yield Difference(path, kind)
     if not wanted.items:

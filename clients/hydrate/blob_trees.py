@@ -112,17 +112,19 @@ class BlobTrees:
         """
         here = await asyncio.to_thread(plain_below, self._tree, prefix)
         seen: set[Path] = set()
-        async for blob in self._blobs.list(prefix):
-            path = path_of(self._tree, blob)
-            seen.add(path)
-            if is_absent(path):
-                yield blob.path, "missing"
-            elif (
-                path not in here
-                or path.stat().st_size != blob.size
-                or (blob.digest is not None and not await asyncio.to_thread(is_there, path, blob))
-            ):
-                yield blob.path, "different"
+        with self._progress.bar(f"{prefix} compared", None) as bar:
+            async for blob in self._blobs.list(prefix):
+                bar.update(1)
+                path = path_of(self._tree, blob)
+                seen.add(path)
+                if is_absent(path):
+                    yield blob.path, "missing"
+                elif (
+                    path not in here
+                    or path.stat().st_size != blob.size
+                    or (blob.digest is not None and not await asyncio.to_thread(is_there, path, blob))
+                ):
+                    yield blob.path, "different"
         for path in below(self._tree / prefix):
             if path not in seen:
                 yield path.relative_to(self._tree).as_posix(), "extra"

@@ -76,13 +76,14 @@ def command(
         git_ref=git_ref,
         allow_empty=allow_empty,
     )
+    shown = progress_of(progress and not as_json)
     with http_of() as http:
         if checking:
             if git_state is not None:
                 raise click.UsageError("--check compares with the service; --git-state is no part of it")
-            _show_differences(http.loop.run(check(http.asynchronous, target, wanted)), as_json)
+            found = http.loop.run(check(http.asynchronous, target, wanted, progress=shown))
+            _show_differences(found, as_json)
             return
-        shown = progress_of(progress and not as_json)
         report = http.loop.run(hydrate(http.asynchronous, target, wanted, progress=shown, fresh=fresh))
     show(report.as_json(), as_json, _text(target, report))
 

@@ -8,6 +8,7 @@ from moorage.protocols import records as rules
 
 from ..records import AsyncRecords
 from .local import below, digest_here, entries, is_absent, is_plain
+from .progress import Bar
 from .repositories import file_of, local_digests
 
 Found = AsyncIterator[tuple[str, str]]
@@ -17,12 +18,13 @@ def _path(slug: str, section: str, record_id: str) -> str:
     return rules.RecordId(slug, section, record_id).path
 
 
-async def compare_repository(records: AsyncRecords, target: Path, slug: str) -> Found:
-    """Yields path and kind of what differs: tuple sections by the lists, commits by the journal."""
+async def compare_repository(records: AsyncRecords, target: Path, slug: str, bar: Bar) -> Found:
+    """Yields path and kind of what differs: tuple sections by the lists, commits by the journal; `bar` counts."""
     folder = target / "records" / slug
     for section in rules.TUPLE_SECTIONS:
         here = await asyncio.to_thread(local_digests, folder, section)
         async for entry in records.live(slug, section):
+            bar.update(1)
             digest = here.pop(entry.number, None)
             if digest != entry.digest:
                 yield _path(slug, section, str(entry.number)), "missing" if digest is None else "different"
@@ -30,6 +32,7 @@ async def compare_repository(records: AsyncRecords, target: Path, slug: str) -> 
             yield _path(slug, section, str(number)), "extra"
     seen: set[str] = set()
     async for row in records.journal(slug, sections=["commits"]):
+        bar.update(1)
         path = file_of(folder, row.record.id)
         if row.record.deleted:
             continue

@@ -256,3 +256,10 @@ async def test_bars_are_shown_to_a_person_only(
     assert shown.out == ""
     for label in (f"{SLUG} snapshot", "acme-gadgets journal: 4", "ledger/v1", "assets"):
         assert label in shown.err
+
+    assert await check(world.http, tmp_path / "state", ALL, progress=progress.progress_of()) == []
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    for label in (f"{SLUG} compared: 4", "acme-gadgets compared: 1", "ledger/v1 compared: 1", "assets compared: 1"):
+        assert label in shown.err
