@@ -135,7 +135,6 @@ RULES: Final = (
 # Values and operations that exist in JavaScript alone, or not yet here; the case is skipped before it runs further.
 UNAVAILABLE: Final = {
     "symbol": "js-value",
-    "stream": "js-value",
     "request": "js-value",
     "BigInt": "js-value",
     "a key that is no scalar": "js-value",

@@ -129,9 +129,8 @@ class SubjectMixin:
             if base is not None and value is not None and abs(value - base) <= operation.get("tol", 0):
                 return {"$": "near", "var": operation["near"], "tol_ms": operation.get("tol", 0)}
         if "mask" in operation:
-            return {"$": "masked", "type": "string", "matches": bool(re.search(operation["mask"], str(value)))}
-        if operation["op"] in {"storage.list", "storage.get", "txn.list", "txn.get"} and isinstance(value, dict):
-            return fold(value)
+            matches = bool(re.search(operation["mask"], str(value)))
+            return {"$": "masked", "type": _type_of(value), "matches": matches}
         return fold(value)
 
     def _decode(self, operation: dict[str, Any]) -> list[Any]:
@@ -333,12 +332,7 @@ class SubjectMixin:
                 found = getattr(found, step)
             except AttributeError:
                 return "undefined"
-        if found is None:
-            return "undefined"
-        for kind, name in ((bool, "boolean"), (int | float, "number"), (str, "string")):
-            if isinstance(found, kind):
-                return name
-        return "function" if callable(found) else "object"
+        return "undefined" if found is None else _type_of(found)
 
     def _op_id_isHex(self, operation: Any, args: list[Any], txn: Any) -> bool:
         return bool(re.fullmatch("[0-9a-f]{64}", str(self.ctx.id)))
@@ -370,6 +364,14 @@ class Whole:
 
     def __init__(self, outcome: dict[str, Any]) -> None:
         self.outcome = outcome
+
+
+def _type_of(value: Any) -> str:
+    """What `typeof` says."""
+    for kind, name in ((bool, "boolean"), (int | float, "number"), (str, "string")):
+        if isinstance(value, kind):
+            return name
+    return "function" if callable(value) else "object"
 
 
 def _type_name(value: Any) -> str:

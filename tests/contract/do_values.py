@@ -119,7 +119,11 @@ def decode(value: Any, variables: dict[str, Any], clock: Any) -> Any:
             from moorage.durable_objects.runtime.web import Blob
 
             return Blob(value["v"])
-        case "symbol" | "stream" | "request":
+        case "stream":
+            from moorage.durable_objects.runtime.web import Response
+
+            return Response(value.get("v", "")).body
+        case "symbol" | "request":
             raise JavaScriptOnly(kind)
     raise JavaScriptOnly(str(kind))
 
