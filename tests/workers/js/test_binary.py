@@ -63,4 +63,12 @@ def test_text_and_base64() -> None:
     with pytest.raises(JsException, match="Latin1"):
         js.btoa("€")
     assert js.encodeURIComponent("a b/ü") == "a%20b%2F%C3%BC"
-    assert js.decodeURIComponent("%C3%BC") == "ü"
+    assert js.decodeURIComponent("%C3%BC%2F+") == "ü/+"
+    assert js.decodeURI("%C3%BC%2f%3F%20%41") == "ü%2f%3F A"
+    assert js.encodeURI("ü/?#[a b]") == "%C3%BC/?#%5Ba%20b%5D"
+    for wrong in ("%", "%2", "%zz", "%ff", "%C3"):
+        for decode in (js.decodeURI, js.decodeURIComponent):
+            with pytest.raises(JsException, match="URIError"):
+                decode(wrong)
+    with pytest.raises(JsException, match="URIError"):
+        js.encodeURIComponent("\ud800")

@@ -84,3 +84,18 @@ def test_running_python_text() -> None:
     assert code.eval_code("x = 2\nx * 3") == 6
     assert code.eval_code("x = 2") is None
     assert code.find_imports("import a.b, c\nfrom d.e import f\nfrom . import g") == ["a", "c", "d"]
+
+
+def test_more_of_the_console(capsys: pytest.CaptureFixture[str]) -> None:
+    js.console.group("g")
+    js.console.table([{"a": 1}])
+    js.console.groupEnd()
+    js.console.count()
+    js.console.count()
+    js.console.time("t")
+    js.console.timeEnd("t")
+    js.console.timeEnd("never begun")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == ["g", '[{"a":1}]', "default: 1", "default: 2"]
+    assert lines[4].startswith("t: ")
+    assert len(lines) == 5

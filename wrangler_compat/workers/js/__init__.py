@@ -7,10 +7,8 @@ answer to JavaScript's spellings.
 from __future__ import annotations
 
 import builtins as _builtins
-import math as _math
 from typing import Any
 
-from moorage.durable_objects.runtime.clone import copy_value as _copy_value
 from moorage.durable_objects.runtime.web import URL, FormData, Headers, URLSearchParams
 from moorage.durable_objects.runtime.web import Blob as _Blob
 from moorage.durable_objects.runtime.web import File as _File
@@ -40,8 +38,20 @@ from .errors import DOMException, Error, JsException, NetworkError
 from .errors import JsRangeError as RangeError
 from .errors import JsSyntaxError as SyntaxError
 from .errors import JsTypeError as TypeError
+from .functions import (
+    Math,
+    decodeURI,
+    decodeURIComponent,
+    encodeURI,
+    encodeURIComponent,
+    isFinite,
+    isNaN,
+    parseFloat,
+    parseInt,
+    structuredClone,
+)
 from .json_text import JSON
-from .objects import Array, Map, Number, Object, RegExp, Set, to_number
+from .objects import Array, Map, Number, Object, RegExp, Set
 from .promises import AggregateError, Promise
 from .streams import ReadableStream, WritableStream
 from .text import Console, TextDecoder, TextEncoder, atob, btoa
@@ -94,26 +104,6 @@ class File(_File):
         )
 
 
-class Math:
-    """The functions of `js.Math` that Python's `math` lacks, and all that it has."""
-
-    PI = _math.pi
-    E = _math.e
-    abs, max, min, pow = abs, max, min, pow
-
-    @staticmethod
-    def random() -> float:
-        import random
-
-        return random.random()
-
-    @staticmethod
-    def round(number: float) -> int:
-        return _math.floor(number + 0.5)
-
-    floor, ceil, trunc, sqrt, log = _math.floor, _math.ceil, _math.trunc, _math.sqrt, _math.log
-
-
 def fetch(resource: Any, init: Any = None, **options: Any) -> Promise:
     """`fetch(url, init)`: the platform's spelling of `workers.fetch`; the answer is a `js.Response`.
 
@@ -133,51 +123,6 @@ def fetch(resource: Any, init: Any = None, **options: Any) -> Promise:
             raise NetworkError(str(error)) from error
 
     return Promise(answer())
-
-
-def structuredClone(value: Any, options: Any = None) -> Any:
-    return _copy_value(value)
-
-
-def parseInt(text: Any, radix: int = 10) -> float | int:
-    import re
-
-    digits = "0123456789abcdefghijklmnopqrstuvwxyz"[:radix]
-    found = re.match(rf"\s*([+-]?[{digits}]+)", str(text), re.IGNORECASE)
-    return int(found[1], radix) if found else NaN
-
-
-def parseFloat(text: Any) -> float:
-    import re
-
-    found = re.match(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", str(text))
-    return float(found[1]) if found else NaN
-
-
-def isNaN(value: Any) -> bool:
-    number = to_number(value)
-    return number != number
-
-
-def encodeURIComponent(text: Any) -> str:
-    from urllib.parse import quote
-
-    return quote(str(text), safe="-_.!~*'()")
-
-
-def encodeURI(text: Any) -> str:
-    from urllib.parse import quote
-
-    return quote(str(text), safe="-_.!~*'();/?:@&=+$,#")
-
-
-def decodeURIComponent(text: Any) -> str:
-    from urllib.parse import unquote
-
-    return unquote(str(text), errors="strict")
-
-
-decodeURI = decodeURIComponent
 
 
 class _Process:
@@ -309,7 +254,15 @@ __all__ = [
     "clearTimeout",
     "console",
     "crypto",
+    "decodeURI",
+    "decodeURIComponent",
+    "encodeURI",
+    "encodeURIComponent",
     "fetch",
+    "isFinite",
+    "isNaN",
+    "parseFloat",
+    "parseInt",
     "performance",
     "queueMicrotask",
     "setInterval",

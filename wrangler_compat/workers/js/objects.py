@@ -232,6 +232,28 @@ def _number_of_text(text: str) -> float:
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
 
+class Match(JsList):
+    """What `exec` gives: a list of the match and its groups."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: re.Match[str]) -> None:
+        super().__init__([found[0], *found.groups()])
+        self._found = found
+
+    @property
+    def index(self) -> Any:
+        return self._found.start()
+
+    @property
+    def input(self) -> str:
+        return self._found.string
+
+    @property
+    def groups(self) -> JsDict | None:
+        return JsDict(self._found.groupdict()) or None
+
+
 class RegExp:
     """`js.RegExp` over Python's `re`; the flags `g i m s u y` are understood, the syntax is Python's."""
 
@@ -252,7 +274,8 @@ class RegExp:
     def test(self, text: str) -> bool:
         return self.pattern.search(str(text)) is not None
 
-    def exec(self, text: str) -> JsList | None:
+    def exec(self, text: str) -> Match | None:
+        """The match and its groups, with `.index`, `.input` and the named `.groups`; None without one."""
         start = self.lastIndex if "g" in self.flags or "y" in self.flags else 0
         found = self.pattern.search(str(text), start)
         if found is None:
@@ -260,7 +283,7 @@ class RegExp:
             return None
         if "g" in self.flags or "y" in self.flags:
             self.lastIndex = found.end()
-        return JsList([found[0], *found.groups()])
+        return Match(found)
 
     def toString(self) -> str:
         return f"/{self.source}/{self.flags}"

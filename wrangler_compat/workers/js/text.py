@@ -7,6 +7,7 @@ import binascii
 import codecs
 import re
 import sys
+import time
 from typing import Any
 
 from moorage.durable_objects.runtime.web import js_string
@@ -91,12 +92,32 @@ def btoa(text: Any) -> str:
 
 
 class Console:
-    """`log`, `info` and `debug` go to the standard output, `warn` and `error` to the standard error."""
+    """`log`, `info`, `table` and the like go to the standard output, `warn` and `error` to the standard error."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._started: dict[str, float] = {}
 
     def log(self, *values: Any) -> None:
         print(*(_shown(value) for value in values))
 
-    info = debug = trace = log
+    info = debug = trace = table = dir = group = groupCollapsed = log
+
+    def groupEnd(self) -> None:
+        """Groups are not indented here."""
+
+    def count(self, label: Any = "default") -> None:
+        self._counts[js_string(label)] = count = self._counts.get(js_string(label), 0) + 1
+        print(f"{js_string(label)}: {count}")
+
+    def time(self, label: Any = "default") -> None:
+        self._started[js_string(label)] = time.perf_counter()
+
+    def timeEnd(self, label: Any = "default") -> None:
+        """Prints the milliseconds since `time` with that label, if there was one."""
+        started = self._started.pop(js_string(label), None)
+        if started is not None:
+            print(f"{js_string(label)}: {(time.perf_counter() - started) * 1000:.3f}ms")
 
     def error(self, *values: Any) -> None:
         print(*(_shown(value) for value in values), file=sys.stderr)
