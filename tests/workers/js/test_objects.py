@@ -86,7 +86,8 @@ def test_math() -> None:
     assert (js.Math.max(), js.Math.min(), js.Math.max(1, 3, 2)) == (-math.inf, math.inf, 3)
     assert js.Math.log(0) == -math.inf
     assert math.isnan(js.Math.log(-1))
-    assert (js.Math.abs(-2), js.Math.hypot(3, 4), js.Math.cbrt(27)) == (2, 5, pytest.approx(3))
+    assert (js.Math.abs(-2), js.Math.hypot(3, 4)) == (2, 5)
+    assert js.Math.cbrt(27) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
