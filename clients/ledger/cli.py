@@ -147,19 +147,14 @@ def record(file: Any, root: str | None, as_json: bool) -> None:
 @json_option
 def reconcile(event_id: str, source: str | None, present: bool | None, root: str | None, as_json: bool) -> None:
     """Record what became of a dispatch of unknown outcome, so that its revision may go on."""
-    from moorage.protocols.ledger.refusals import LedgerRefusal
-
     from .readers import iter_events
-    from .reconcile import reconcile_dispatch
+    from .reconcile import open_receipt, reconcile_dispatch
 
     if present is None:
         raise click.UsageError("say what was found: --present or --absent")
     recorder = _recorder(root)
     receipts = iter_events(recorder.root if source is None else source, type="review.retry")
-    receipt = next((event for event in receipts if event.event_id == event_id), None)
-    if receipt is None:
-        raise LedgerRefusal("missing", "no such dispatch receipt", event_id)
-    event = reconcile_dispatch(recorder, receipt, present=present)
+    event = reconcile_dispatch(recorder, open_receipt(receipts, event_id), present=present)
     if event is None:
         click.echo("recording is off: set CLAWSWEEPER_ACTION_LEDGER_FORCE=1", err=True)
         _show({"disabled": True}, as_json, [])

@@ -5,7 +5,7 @@ outside effect. Candidate order, checkpoints, list indexes, outcomes and reasons
 field here, or one that the effect leaves out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -240,6 +240,8 @@ _CLOSED_BY: Final = {
     RECONCILED_ABSENT: DispatchState.open,
     RECONCILED_PRESENT: DispatchState.dispatched,
 }
+# What happened is known before what is not; nothing is open while a word says otherwise.
+_MOST_CLOSED: Final = (DispatchState.dispatched, DispatchState.unknown, DispatchState.open)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +258,21 @@ class FailedReviewDispatch:
         """What the item's events say. Their order does not matter.
 
         An attempt without outcome, or of unknown outcome, closes its exact source revision for every decision, until
-        an operator records what became of the run; automatic retry never repeats it.
+        an operator records what became of the run; automatic retry never repeats it. Where an attempt was settled
+        twice, by its dispatcher and by an operator who did not wait for that, the word that keeps more closed counts.
         """
         key = idempotency_key(self.effect_identity())
         receipts = [event for event in events if self._is_receipt(event)]
-        settled = {event.parent: event for event in sorted(receipts, key=_receipt_order) if not _is_attempt(event)}
+        settled: dict[str | None, list[Event]] = {}
+        for event in sorted(receipts, key=_receipt_order):
+            if not _is_attempt(event):
+                settled.setdefault(event.parent, []).append(event)
         found: dict[DispatchState, DispatchDecision] = {}
         for attempt in sorted(filter(_is_attempt, receipts), key=_receipt_order):
-            closing = _last_word(attempt, settled)
-            state = DispatchState.unknown if closing is None else _CLOSED_BY[_completion(closing)]
+            words = {_CLOSED_BY[_completion(event)]: event for event in _last_words(attempt, settled)}
+            state = next((state for state in _MOST_CLOSED if state in words), DispatchState.unknown)
             if state is DispatchState.unknown or attempt.record["idempotency_key_sha256"] == key:
-                found[state] = DispatchDecision(state, (closing or attempt).event_id)
+                found[state] = DispatchDecision(state, words.get(state, attempt).event_id)
         for state in (DispatchState.unknown, DispatchState.dispatched):
             if state in found:
                 return found[state]
@@ -301,11 +307,16 @@ def _receipt_order(event: Event) -> tuple[int, str]:
     return event.record["phase_seq"], event.event_id
 
 
-def _last_word(attempt: Event, settled: dict[str | None, Event]) -> Event | None:
-    """The end of the chain of outcomes that hangs on an attempt: its outcome, then an operator's reconciliation."""
-    at, seen = settled.get(attempt.event_id), {attempt.event_id}
-    last = None
-    while at is not None and at.event_id not in seen:
-        seen.add(at.event_id)
-        last, at = at, settled.get(at.event_id)
-    return last
+def _last_words(attempt: Event, settled: Mapping[str | None, Sequence[Event]]) -> Iterator[Event]:
+    """The ends of the chains that hang on an attempt: its outcome, or an operator's reconciliation of it.
+
+    An accepted outcome is an end whatever hangs on it: nobody's word takes back what happened.
+    """
+    pending, seen = [attempt], {attempt.event_id}
+    while pending:
+        at = pending.pop()
+        following = [event for event in settled.get(at.event_id, ()) if event.event_id not in seen]
+        seen.update(event.event_id for event in following)
+        pending += following
+        if at is not attempt and (not following or _completion(at) == "dispatch_accepted"):
+            yield at

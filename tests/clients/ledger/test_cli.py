@@ -199,6 +199,17 @@ def test_an_operator_reconciles_a_dispatch(root: str) -> None:
     assert run("reconcile", receipt, "--root", root).exit_code == 2
     absent = run("reconcile", "0" * 64, "--root", root, "--present", "--json")
     assert json.loads(absent.stderr)["error"] == "missing"
+    outcome = {
+        **dispatch,
+        "status": "completed",
+        "parentEventId": receipt,
+        "phaseSeq": 2,
+        "attributes": {"completion_reason": "dispatch_accepted"},
+    }
+    accepted = lines(run("record", "--root", root, "--json", text=json.dumps(outcome)))[0]["eventId"]
+    settled = run("reconcile", receipt, "--root", root, "--absent", "--json")
+    assert json.loads(settled.stderr)["error"] == "settled"
+    assert accepted in settled.stderr
 
 
 @pytest.fixture

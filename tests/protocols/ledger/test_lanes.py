@@ -139,6 +139,27 @@ def test_an_unknown_outcome_closes_the_revision_for_every_decision() -> None:
     assert DISPATCH.decide(accepted).state is DispatchState.dispatched
 
 
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("dispatch_accepted", RECONCILED_ABSENT), DispatchState.dispatched),
+        (("dispatch_rejected", RECONCILED_PRESENT), DispatchState.dispatched),
+        (("dispatch_outcome_unknown", RECONCILED_ABSENT), DispatchState.unknown),
+        (("dispatch_outcome_unknown", RECONCILED_PRESENT), DispatchState.dispatched),
+        (("dispatch_rejected", RECONCILED_ABSENT), DispatchState.open),
+    ],
+)
+def test_of_two_words_on_one_attempt_the_closer_one_counts(words: tuple[str, str], state: DispatchState) -> None:
+    """An operator may speak before the dispatcher has ended; ids, which are random, decide nothing."""
+    attempt = _receipt(1, "dispatch_attempted")
+    for indexes in ((2, 3), (3, 2), (4, 9), (9, 4), (5, 6), (6, 5)):
+        events = [attempt, *(_receipt(at, word, attempt) for at, word in zip(indexes, words, strict=True))]
+        assert DISPATCH.decide(events).state is state
+        assert DISPATCH.decide(events[::-1]).state is state
+    accepted = _receipt(2, "dispatch_accepted", attempt)
+    assert DISPATCH.decide([attempt, accepted, _receipt(3, RECONCILED_ABSENT, accepted)]).may_dispatch is False
+
+
 @given(st.lists(st.sampled_from(["accepted", "rejected", "outcome_unknown", None]), max_size=4), st.integers())
 def test_receipt_order_does_not_matter(outcomes: list[str | None], seed: int) -> None:
     events: list[Event] = []
