@@ -79,9 +79,12 @@ def reset_error(error: BaseException) -> Exception:
 
 
 def _same_class(error: BaseException) -> Exception:
+    from .web.errors import JsException
+
     kind = type(error)
-    if isinstance(error, Exception) and getattr(builtins, kind.__name__, None) is kind:
-        copy: Exception
+    if isinstance(error, JsException):
+        copy: Exception = error.copied()  # a class of the platform, which every caller has
+    elif isinstance(error, Exception) and getattr(builtins, kind.__name__, None) is kind:
         try:
             copy = kind(*(copy_value(argument) for argument in error.args))
         except Exception:
@@ -104,7 +107,9 @@ def _same_class(error: BaseException) -> Exception:
 
 
 def across_boundary(error: Exception) -> Exception:
-    """Returns the copy of `error` that a caller in another object gets: built-in classes stay, `remote` is set."""
+    """Returns the copy of `error` that a caller in another object gets: classes of Python and of the platform stay,
+    `remote` is set.
+    """
     if isinstance(error, DurableObjectError):
         copy: Exception = type(error)(error.message, overloaded=error.overloaded, reset=error.durableObjectReset)
     else:

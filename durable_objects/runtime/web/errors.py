@@ -29,6 +29,12 @@ class JsException(Exception):
     def new(cls, message: Any = "", options: Any = None) -> JsException:
         return cls(message)
 
+    def copied(self) -> JsException:
+        """Another error of the same class, name and message."""
+        made = type(self).__new__(type(self))
+        JsException.__init__(made, self.message, self.name)
+        return made
+
     def toString(self) -> str:
         return str(self)
 
