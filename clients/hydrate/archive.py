@@ -1,22 +1,22 @@
 """Reading snapshots that somebody else made: every member is checked before a byte of it is written.
 
-Nothing is ever extracted by name: a member must be a regular file `<section>/<id>.<extension>`. Links, devices,
-absolute names, `..`, second occurrences and archives that unpack to more than they said are refused; so are, before
-their contents are read, headers that describe other members, which have no bound of their own.
+A snapshot is a gzip-compressed ustar archive of regular files `<section>/<id>.<extension>` and nothing else (spec
+state-plane-protocol 4.4), so it is read header by header here: a general reader first reads whatever extended headers
+announce, of any size. Links, devices, absolute names, `..`, second occurrences, extended headers and archives that
+unpack to more than they said are refused.
 """
 
 import gzip
-import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final, Self, cast
+from typing import IO, Final, cast
 
 from moorage.protocols.records import EXTENSIONS, MAX_RECORD_BYTES, is_record_id
 
 from ..errors import ClientError
 
+BLOCK: Final = 512
 MAX_PADDING: Final = 1024 * 1024
 """Zeros behind the end that writers of archives add, and more than any of them adds."""
 
@@ -25,52 +25,51 @@ class UnsafeArchive(ClientError):
     """An archive holds what it must not hold, or is damaged; nothing of that member was written."""
 
 
-class _Member(tarfile.TarInfo):
-    """A header that is judged as soon as it was parsed; the library would first read what extended ones announce."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        member = super().frombuf(buf, encoding, errors)
-        if member.type != tarfile.REGTYPE:
-            raise UnsafeArchive(f"{member.name!r} in the snapshot is no plain file")
-        if member.size > MAX_RECORD_BYTES:
-            raise UnsafeArchive(f"{member.name!r} in the snapshot is more than a record may be")
-        return member
-
-
-@contextmanager
-def _damage_is_said() -> Iterator[None]:
+def _read(stream: IO[bytes], size: int) -> bytes:
     try:
-        yield
-    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+        return stream.read(size)
+    except (zlib.error, EOFError, OSError, ValueError) as error:
         raise UnsafeArchive(f"the archive cannot be read: {error}") from None
 
 
-def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
-    with _damage_is_said():
-        # the streaming mode never seeks back, so a member is looked at once, in order
-        archive = tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member)  # noqa: SIM115 - closed below
-    with archive:
-        while True:
-            with _damage_is_said():
-                member = archive.next()
-            if member is None:
-                break
-            yield member, archive
-    with _damage_is_said():
-        # to its end: only there a compressed stream proves that it is whole
-        rest = stream.read(MAX_PADDING + 1)
-    if len(rest) > MAX_PADDING or rest.strip(b"\0"):
-        raise UnsafeArchive("something follows the archive's end")
-
-
-def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    with _damage_is_said():
-        opened = archive.extractfile(member)
-        data = b"" if opened is None else opened.read()
-    if len(data) != member.size:
-        raise UnsafeArchive(f"{member.name!r} is cut off")
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = _read(stream, size)
+    if len(data) != size:
+        raise UnsafeArchive("the archive is cut off")
     return data
+
+
+def _octal(field: bytes) -> int:
+    text = field.strip(b" \0")
+    if not text or not set(text) <= set(b"01234567"):
+        raise UnsafeArchive("the archive cannot be read: a number in a header is none")
+    return int(text, 8)
+
+
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("ascii", "backslashreplace")
+
+
+def _member(header: bytes) -> tuple[str, int]:
+    """Name and size in a header of a regular file. Raises UnsafeArchive."""
+    counted = sum(header) - sum(header[148:156]) + 8 * ord(" ")
+    if not header[257:262] == b"ustar" or _octal(header[148:156]) != counted:
+        raise UnsafeArchive("the archive cannot be read: it is no ustar archive, or damaged")
+    prefix, name = _text(header[345:500]) if header[257:263] == b"ustar\0" else "", _text(header[:100])
+    name = f"{prefix}/{name}" if prefix else name
+    if header[156:157] != b"0":
+        raise UnsafeArchive(f"{name!r} in the snapshot is no plain file")
+    return name, _octal(header[124:136])
+
+
+def _members(stream: IO[bytes]) -> Iterator[tuple[str, int]]:
+    """Name and size of every member; the caller reads its bytes, and the zeros behind them, before the next."""
+    while any(header := _exactly(stream, BLOCK)):
+        yield _member(header)
+    # to its end: only there a compressed stream proves that it is whole
+    rest = _read(stream, MAX_PADDING + 1)
+    if len(rest) < BLOCK or len(rest) > MAX_PADDING or any(rest):
+        raise UnsafeArchive("the archive does not end where it says, or something follows its end")
 
 
 def extract_snapshot(source: IO[bytes], folder: Path, *, file_count: int, uncompressed_bytes: int) -> int:
@@ -79,21 +78,23 @@ def extract_snapshot(source: IO[bytes], folder: Path, *, file_count: int, uncomp
     `file_count` and `uncompressed_bytes` are what the service said of it. Raises UnsafeArchive, OSError.
     """
     seen: set[str] = set()
-    size = 0
-    for member, archive in _members(cast(IO[bytes], gzip.GzipFile(fileobj=source, mode="rb"))):
-        section, slash, name = member.name.partition("/")
+    total = 0
+    stream = cast(IO[bytes], gzip.GzipFile(fileobj=source, mode="rb"))
+    for path, size in _members(stream):
+        section, slash, name = path.partition("/")
         stem, _, extension = name.rpartition(".")
         if not slash or EXTENSIONS.get(section) != extension or not is_record_id(section, stem):
-            raise UnsafeArchive(f"{member.name!r} in the snapshot is no record")
-        if member.name in seen:
-            raise UnsafeArchive(f"{member.name!r} is in the snapshot twice")
-        seen.add(member.name)
-        size += member.size
-        if size > uncompressed_bytes or len(seen) > file_count:
+            raise UnsafeArchive(f"{path!r} in the snapshot is no record")
+        if path in seen:
+            raise UnsafeArchive(f"{path!r} is in the snapshot twice")
+        seen.add(path)
+        total += size
+        if size > MAX_RECORD_BYTES or total > uncompressed_bytes or len(seen) > file_count:
             raise UnsafeArchive("the snapshot holds more than the service said")
+        data = _exactly(stream, size + -size % BLOCK)[:size]
         target = folder / section
         target.mkdir(parents=True, exist_ok=True)
-        (target / name).write_bytes(_read(archive, member))
+        (target / name).write_bytes(data)
     if len(seen) != file_count:
         raise UnsafeArchive(f"the snapshot holds {len(seen)} files, and {file_count} were promised")
     return len(seen)

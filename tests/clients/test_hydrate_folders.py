@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import tarfile
+import tempfile
 import tracemalloc
 from pathlib import Path
 
@@ -188,10 +189,35 @@ class TestArchives:
         with pytest.raises(UnsafeArchive, match="more than"):
             extract_snapshot(source, tmp_path, file_count=1, uncompressed_bytes=10**9)
 
+    @given(st.integers(0, 511), st.integers(1, 255))
+    def test_a_changed_header_is_refused(self, at: int, change: int) -> None:
+        plain = bytearray(gzip.decompress(tar_of(("items/1.md", tarfile.REGTYPE, b"x" * 100)).getvalue()))
+        plain[at] ^= change
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                source = io.BytesIO(gzip.compress(bytes(plain)))
+                extract_snapshot(source, Path(folder), file_count=1, uncompressed_bytes=100)
+            except UnsafeArchive:
+                assert not list(Path(folder).rglob("*.md"))
+            else:
+                # a blank for a NUL, or the other way, at the end of a number is no change
+                assert 100 <= at < 156 or 329 <= at < 345
+
+    @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT])
+    def test_archives_of_other_writers_are_read(self, tmp_path: Path, form: int) -> None:
+        source = io.BytesIO()
+        names = ("closed/2.md", f"commits/{'a' * 40}.md", "decision-packets/1.json", "items/1.md")
+        with tarfile.open(fileobj=source, mode="w:gz", format=form) as archive:
+            for at, name in enumerate(names):
+                member = tarfile.TarInfo(name)
+                member.size = at * 511
+                archive.addfile(member, io.BytesIO(b"y" * member.size))
+        source.seek(0)
+        assert extract_snapshot(source, tmp_path, file_count=4, uncompressed_bytes=6 * 511) == 4
+        assert [(tmp_path / name).stat().st_size for name in names] == [0, 511, 1022, 1533]
+
     @given(st.binary(max_size=300), st.integers(0, 200))
     def test_damaged_archives_are_refused(self, noise: bytes, cut: int) -> None:
-        import tempfile
-
         whole = tar_of(("items/1.md", tarfile.REGTYPE, b"x" * 100)).getvalue()
         for data in (noise, whole[: min(cut, len(whole) - 1)]):
             with tempfile.TemporaryDirectory() as folder, pytest.raises(UnsafeArchive):
