@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -84,6 +85,8 @@ class Default(WorkerEntrypoint):
             self.ctx.waitUntil(later())
         if path == "echo":
             return Response(await request.bytes())
+        if path == "url":
+            return Response(str(await self.env.COUNTERS.getByName("http://host/").add()))
         if path == "remind":
             await counter.remind(int(await request.text()))
             return Response("ok")
@@ -261,6 +264,12 @@ async def test_admin_port(serve: Make, tmp_path: Path) -> None:
         shown = (await client.get(f"/objects/sample-Counter/{item['id']}")).json()
         assert shown == {"alarm": None, "keys": {"n": 1}, "tables": {}}
         await _objects_through_the_server(str(serving.admin_url), tmp_path)
+        assert [
+            len((await client.get(path)).json()) for path in ("/objects", "/objects/", "/objects/sample-Counter/")
+        ] == [1, 1, 1]
+        await get(serving, "/url")
+        named = (await client.get(f"/objects/sample-Counter/{quote('http://host/', safe='')}")).json()
+        assert named["keys"] == {"n": 1}
         serving.host.settings.state.rename(tmp_path / "moved")
         assert (await client.get("/ready")).status_code == 503
         (tmp_path / "moved").rename(serving.host.settings.state)

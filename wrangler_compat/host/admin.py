@@ -34,7 +34,8 @@ class Admin:
                 problem = await self.problem()
                 await _send(send, 200 if problem is None else 503, f"{problem or 'ready'}\n".encode())
             case ("GET", path) if path == "/objects" or path.startswith("/objects/"):
-                await self._objects(path.removeprefix("/objects").strip("/"), send)
+                # a slash at the end may belong to an object's name
+                await self._objects(path.removeprefix("/objects").removeprefix("/"), send)
             case ("POST", triggers.ADMIN):
                 await triggers.answer(self._host, scope, send)
             case _:
