@@ -142,7 +142,7 @@ class Date:
     def toString(self) -> str:
         return (
             "Invalid Date"
-            if not self
+            if not self._valid
             else self.to_datetime().strftime("%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time)")
         )
 
