@@ -125,6 +125,21 @@ class LazyDatabase(Database):
         super()._rolled_back()
         self._move()
 
+    async def moved(self) -> None:
+        """Returns once what was committed is in the file, if that is being created.
+
+        A transaction waits for it before it begins: the copy is made between two transactions, so code of one that
+        waits for earlier writes to be durable would otherwise wait for its own end.
+        """
+        self.commit_implicit()
+        while self._unborn and self._creating is not None and self.failure is None:
+            if not self._creating.done():
+                await asyncio.wait([self._creating])
+            else:
+                self.commit_implicit()
+                self._move()
+                await asyncio.sleep(0)
+
     async def materialise(self) -> None:
         """Creates the file though nothing is kept yet. Raises what creating it raised."""
         while self._unborn:

@@ -18,6 +18,7 @@ from .bookmarking import Bookmarks
 from .clone import Undefined, undefined
 from .errors import DurableObjectError
 from .kv import KeyValueTable, key_text, list_range, serialize
+from .lazy import LazyDatabase
 from .sql import SqlStorage
 
 if TYPE_CHECKING:
@@ -277,6 +278,8 @@ class DurableObjectStorage(Operations):
 
     async def _transaction(self, closure: Callable[[DurableObjectTransaction], Any]) -> Any:
         database = self._instance.database
+        if isinstance(database, LazyDatabase) and not database.explicit:
+            await database.moved()
         database.begin_explicit()
         transaction = DurableObjectTransaction(self._instance, self._kv, self._transactions)
         self._transactions.append(transaction)

@@ -25,6 +25,7 @@ from moorage.durable_objects.runtime import (
     lazy,
 )
 from moorage.durable_objects.runtime.commitlog import NoSync
+from moorage.durable_objects.runtime.outgoing import outgoing
 from moorage.durable_objects.runtime.testing import ControlledLog, ManualClock
 
 from .conftest import Make
@@ -52,6 +53,23 @@ class Box(DurableObject):
 
     async def get(self) -> Any:
         return await self.ctx.storage.get("k")
+
+    async def put_and_wait_inside(self, how: str) -> Any:
+        """A write, and a transaction that waits for it to be durable."""
+        storage = self.ctx.storage
+        await storage.put("k", "before")
+
+        async def closure(txn: Any) -> None:
+            await txn.put("l", "inside")
+            if how == "sync":
+                await storage.sync()
+            elif how == "outgoing":
+                await outgoing(lambda: asyncio.sleep(0))
+            else:
+                await self.env.getByName("another").get()
+
+        await storage.transaction(closure)
+        return await storage.list()
 
     async def undo(self) -> None:
         def inside() -> None:
@@ -185,6 +203,26 @@ async def test_an_answer_waits_for_the_file_and_its_sync(on_disk: Make, creation
     log.release()
     await asyncio.gather(*answers)
     assert await read == 2
+
+
+@pytest.mark.parametrize("how", ["sync", "outgoing", "call"])
+async def test_a_transaction_can_wait_for_what_was_written_before_it(
+    on_disk: Make, creation: Creation, how: str
+) -> None:
+    runtime = await on_disk({"Box": Box})
+    boxes = runtime.namespaces["w-Box"]
+    boxes.env = boxes
+    answer = asyncio.ensure_future(stub_of(runtime).put_and_wait_inside(how))
+    await creation.asked()
+    reader = asyncio.ensure_future(stub_of(runtime).get())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not answer.done()
+    assert not reader.done()
+    creation.gate.set()
+    async with asyncio.timeout(10):
+        assert await answer == {"k": "before", "l": "inside"}
+        assert await reader == "before"
 
 
 async def test_cursors_rowids_and_transactions_go_on_over_the_change(
