@@ -1,5 +1,6 @@
 """What a developer meets: own lines in tracebacks, breakpoints, packages of any environment, places of faults."""
 
+import asyncio
 import contextlib
 import os
 import pty
@@ -20,7 +21,10 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from moorage.wrangler_compat.host import reload
 from moorage.wrangler_compat.host.commands import serve
+from moorage.wrangler_compat.host.server import Serving
+from moorage.wrangler_compat.host.settings import HostSettings
 from moorage.wrangler_compat.host.testing import WorkerOptions, WorkerServer
 from tests.support.serving import free_port, served
 
@@ -283,6 +287,42 @@ def test_saving_reloads_and_says_how_long_it_took(worker: Path) -> None:
         found = re.search(r"entry\.py changed: reloaded in (\d+) ms", process.output())
         assert found, process.output()
         assert httpx.get(process.url).text == "saved"
+
+
+BUSY = """
+import asyncio
+from workers import DurableObject, Response, WorkerEntrypoint
+
+class Object(DurableObject):
+    async def wait(self):
+        await asyncio.Event().wait()
+
+class Default(WorkerEntrypoint):
+    async def fetch(self, request):
+        if request.url.endswith("/wait"):
+            await self.env.OBJECTS.getByName("a").wait()
+        return Response("old")
+"""
+
+
+async def test_a_reload_does_not_wait_long_for_what_is_running(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload, "RELOAD_SECONDS", 0.2)
+    entry = worker / "src" / "entry.py"
+    entry.write_text(BUSY)
+    settings = HostSettings(state=worker / "state", port=0, access_log=False, drain_seconds=60)
+    serving = Serving(reload.ReloadingHost([worker], settings, mode="dev", environ={}))
+    await serving.start()
+    async with httpx.AsyncClient(base_url=serving.url, timeout=30) as client:
+        waiting = asyncio.ensure_future(client.get("/wait"))
+        await asyncio.sleep(0.2)
+        entry.write_text(BUSY.replace('"old"', '"new"'))
+        started = time.monotonic()
+        await serving.host.reload()
+        assert time.monotonic() - started < 20
+        assert serving.host.settings.drain_seconds == 60
+        assert (await client.get("/")).text == "new"
+        assert (await waiting).status_code == 500
+    await serving.stop()
 
 
 class Terminal:

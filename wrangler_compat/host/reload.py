@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from watchfiles import DefaultFilter, awatch
@@ -14,8 +15,11 @@ from .server import Serving
 
 _log = logging.getLogger("moorage.host")
 
+RELOAD_SECONDS = 2.0
+"""How long a reload waits for what is running; longer, and the developer would look at the old code."""
+
 _NAMED = (".dev.vars", ".env", ".assetsignore")
-_WATCHED = (".py", ".toml", ".json", ".jsonc", ".html", ".css", ".js", ".sql", ".txt", ".md")
+_WATCHED = (".env", ".py", ".toml", ".json", ".jsonc", ".html", ".css", ".js", ".sql", ".txt", ".md")
 
 
 class ReloadingHost(Host):
@@ -40,6 +44,15 @@ class ReloadingHost(Host):
                 raise
             self.failure = error
             _log.error("the Worker cannot be started; waiting for a change:\n%s", told(error))
+
+    async def reload(self) -> None:
+        """Loads the Workers again. What runs for longer than `RELOAD_SECONDS` is dropped. Raises as `Host.reload`."""
+        settings = self.settings
+        self.settings = replace(settings, drain_seconds=min(settings.drain_seconds, RELOAD_SECONDS))
+        try:
+            await super().reload()
+        finally:
+            self.settings = settings
 
 
 class _Filter(DefaultFilter):
