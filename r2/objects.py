@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from .arguments import date_of
@@ -82,16 +83,32 @@ class R2Object(_Members):
     def __init__(self, record: Record, types: Types, span: Span | None = None, *, http: bool = True) -> None:
         self._record = record
         self._types = types
+        self._span = span
         self._http_known = http
         self.key = record.key
         self.version = record.version
         self.size = record.size
         self.etag = record.etag
-        self.httpMetadata = types.mapping(record.http.shown())
-        self.customMetadata = types.mapping(dict(record.custom))
-        self.range = None if span is None else types.mapping({"offset": span.offset, "length": span.length})
         self.storageClass = record.storage_class
         self.ssecKeyMd5: str | None = None
+
+    # most readers look at one of these or at none
+
+    @cached_property
+    def httpMetadata(self) -> Any:
+        """The header fields that are kept with the object."""
+        return self._types.mapping(self._record.http.shown())
+
+    @cached_property
+    def customMetadata(self) -> Any:
+        """The writer's own names and texts."""
+        return self._types.mapping(dict(self._record.custom))
+
+    @cached_property
+    def range(self) -> Any:
+        """What a `get` or `head` covers, as `{offset, length}`; None after `put`."""
+        span = self._span
+        return None if span is None else self._types.mapping({"offset": span.offset, "length": span.length})
 
     @property
     def httpEtag(self) -> str:
@@ -178,7 +195,11 @@ class R2ObjectBody(R2Object):
         super().__init__(record, types, span)
         self._chunks = _Chunks(reader, types)
         self._claimed = False
-        self.body = types.stream(self._chunks)
+
+    @cached_property
+    def body(self) -> Any:
+        """The bytes as a stream."""
+        return self._types.stream(self._chunks)
 
     @property
     def bodyUsed(self) -> bool:

@@ -70,32 +70,39 @@ def find_record(connection: sqlite3.Connection, key: str) -> Record | None:
     return None if row is None else record_of(row)
 
 
+_FIND_STORED = f"""
+SELECT blob, upload, content, data, {COLUMNS} FROM objects LEFT JOIN contents ON id = content WHERE key = ?
+"""
+
+
 def find_stored(connection: sqlite3.Connection, key: str) -> Stored | None:
     """The object, and its content or its segments in order, of one moment; None when there is none."""
-    connection.execute("BEGIN")
-    try:
-        row = connection.execute(
-            f"SELECT blob, upload, content, {COLUMNS} FROM objects WHERE key = ?", (key.encode(),)
-        ).fetchone()
-        if row is None:
-            return None
-        blob, upload, content, *rest = row
-        record = record_of(tuple(rest))
-        if content is not None:
-            return Stored(record, content=_content(connection, content))
-        if blob is not None:
-            return Stored(record, (Segment(blob, record.size),))
-        parts = connection.execute("SELECT blob, size FROM parts WHERE upload = ? ORDER BY number", (upload,))
-        return Stored(record, tuple(Segment(*part) for part in parts))
-    finally:
-        connection.execute("ROLLBACK")
-
-
-def _content(connection: sqlite3.Connection, number: int) -> bytes:
-    row: tuple[bytes] | None = connection.execute("SELECT data FROM contents WHERE id = ?", (number,)).fetchone()
+    row = connection.execute(_FIND_STORED, (key.encode(),)).fetchone()
     if row is None:
-        raise sqlite3.DatabaseError(f"the catalogue has lost content {number}")
-    return row[0]
+        return None
+    blob, upload, content, data, *rest = row
+    record = record_of(tuple(rest))
+    if data is not None:
+        return Stored(record, content=data)
+    if content is not None:
+        raise sqlite3.DatabaseError(f"the catalogue has lost content {content}")
+    if blob is not None:
+        return Stored(record, (Segment(blob, record.size),))
+    segments = _segments(connection, key, upload)
+    # else it was replaced between the two, so what is there now is looked at
+    return Stored(record, segments) if segments is not None else find_stored(connection, key)
+
+
+def _segments(connection: sqlite3.Connection, key: str, upload: str) -> tuple[Segment, ...] | None:
+    """The parts of the object that `upload` made; None when it is not there any more."""
+    rows = connection.execute(
+        "SELECT parts.blob, parts.size FROM objects LEFT JOIN parts ON parts.upload = objects.upload "
+        "WHERE objects.key = ? AND objects.upload = ? ORDER BY parts.number",
+        (key.encode(), upload),
+    ).fetchall()
+    if not rows:
+        return None
+    return tuple(Segment(blob, size) for blob, size in rows if blob is not None)
 
 
 def list_page(connection: sqlite3.Connection, query: Query) -> Page:
