@@ -43,6 +43,20 @@ def _slug(slug: str) -> str:
     return slug
 
 
+def _record_id(slug: str, section: str, number: int) -> rules.RecordId:
+    try:
+        return rules.RecordId(_slug(slug), section, str(number))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _commit_text(sha: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"the record of commit {sha} is not UTF-8 at byte {error.start}") from None
+
+
 def _checked(parse: Callable[[Any], object], body: Any) -> None:
     """Applies the service's own rule before anything is sent. Raises ConfigurationError with the rule's text."""
     try:
@@ -77,7 +91,7 @@ class AsyncRecords:
         """The four sections of an item, one request each: nothing of the repository else is read."""
         found: dict[str, Record] = {}
         for section in rules.TUPLE_SECTIONS:
-            record = await self.read(rules.RecordId(_slug(slug), section, str(number)))
+            record = await self.read(_record_id(slug, section, number))
             if record is not None:
                 found[section] = record
         return Item(slug, number, found)
@@ -170,7 +184,7 @@ class AsyncRecords:
         operations: list[dict[str, Any]] = []
         for section in rules.TUPLE_SECTIONS:
             operation: dict[str, Any] = {
-                "path": rules.RecordId(_slug(slug), section, str(number)).path,
+                "path": _record_id(slug, section, number).path,
                 "expectedDigest": expected.get(section),
             }
             content = contents.get(section)
@@ -228,7 +242,8 @@ class AsyncRecords:
         inserted = unchanged = watermark = 0
         for lot in _lots(contents):
             records = [
-                {"sha": sha, "content": content.decode(), "digest": rules.digest_of(content)} for sha, content in lot
+                {"sha": sha, "content": _commit_text(sha, content), "digest": rules.digest_of(content)}
+                for sha, content in lot
             ]
             body = {"repo_slug": _slug(slug), "records": records}
             _checked(rules.parse_commits, body)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .records import JournalRow, Record
 
 SECTIONS = ("items", "closed", "plans", "decision-packets")
+NUMBER = click.IntRange(1, 2**53 - 1)
 File = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -70,7 +71,7 @@ def slugs(as_json: bool, http_of: "Callable[..., Http]") -> None:
 @command.command("get")
 @click.argument("slug", type=SLUG)
 @click.argument("section", type=click.Choice(SECTIONS))
-@click.argument("number", type=click.IntRange(1))
+@click.argument("number", type=NUMBER)
 @connection_options
 def get(slug: str, section: str, number: int, as_json: bool, http_of: "Callable[..., Http]") -> None:
     """Print one record of an item, byte for byte; with --json its digest and revision too. Status 1 without one."""
@@ -97,7 +98,7 @@ def get(slug: str, section: str, number: int, as_json: bool, http_of: "Callable[
 
 @command.command("put")
 @click.argument("slug", type=SLUG)
-@click.argument("number", type=click.IntRange(1))
+@click.argument("number", type=NUMBER)
 @click.option("--report", type=File, help="The report; without one the whole item is deleted (say --delete).")
 @click.option("--closed", is_flag=True, help="The report is of a closed item.")
 @click.option("--plan", type=File, help="The plan of an open item.")
@@ -312,7 +313,7 @@ def snapshot(slug: str, trigger: bool, as_json: bool, http_of: "Callable[..., Ht
 
 @command.command("audit")
 @click.argument("source")
-@click.option("--number", "numbers", multiple=True, type=click.IntRange(1), help="Only this item. Repeatable.")
+@click.option("--number", "numbers", multiple=True, type=NUMBER, help="Only this item. Repeatable.")
 @click.option("--fail", is_flag=True, help="Status 1 when anything was found.")
 @connection_options
 def audit(source: str, numbers: tuple[int, ...], fail: bool, as_json: bool, http_of: "Callable[..., Http]") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..connection import connection_options, show
-from ..records_cli import SLUG
+from ..records_cli import NUMBER, SLUG
 
 if TYPE_CHECKING:
     from ..http import Http
@@ -25,7 +25,7 @@ SHOWN_DIFFERENCES = 50
     "--item",
     "items",
     multiple=True,
-    type=click.IntRange(1),
+    type=NUMBER,
     help="Only this item of the one --repo: four focused reads, no snapshot, no journal. Repeatable.",
 )
 @click.option("--records/--no-records", default=True, help="The canonical records. Default: yes.")

@@ -37,9 +37,12 @@ def derived_input(
 ) -> dict[str, Any]:
     """camelCase input for `events.build_event`. `producer`, `subject`, `action` … have their camelCase members.
 
-    Raises LedgerRefusal: missing-idempotency for a mutation that names no outside effect, and what
-    `canonical.check` raises for an identity.
+    Raises LedgerRefusal: type for a `subject` or an `action` that is no object, missing-idempotency for a mutation
+    that names no outside effect, and what `canonical.check` raises for an identity.
     """
+    for name, given in (("subject", subject), ("action", action)):
+        if not isinstance(given, Mapping):
+            raise LedgerRefusal("type", "must be an object", name)
     if action.get("mutation") is True and idempotency_identity is UNSET:
         raise LedgerRefusal("missing-idempotency", "a mutation names its outside effect", "idempotency_identity")
     operation = scope.split(".", 1)[0] if operation is None else operation

@@ -51,7 +51,9 @@ def without_ledger_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def component_name(environment: Mapping[str, str], component: str) -> str:
-    """Component with step and invocation, each made safe."""
+    """Component with step and invocation, each made safe. Raises LedgerRefusal: type, required."""
+    if not isinstance(component, str):
+        raise LedgerRefusal("type", f"expected text, not {type(component).__name__}", "component")
     action = environment.get("GITHUB_ACTION", "process")
     invocation = environment.get(INVOCATION, "default")
     return f"{ident(component, 120)}.{ident(action, 64)}.{ident(invocation, 64)}"

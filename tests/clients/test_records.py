@@ -224,3 +224,11 @@ def test_the_synchronous_face_is_the_same(monkeypatch: pytest.MonkeyPatch) -> No
         assert record is not None
         write = records.write(SLUG, 7, {}, expected={"items": record.digest}, delivery_id="d")
         assert write == Written(2, False)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**53])
+async def test_numbers_that_no_item_has_are_a_callers_error(world: World, number: int) -> None:
+    with pytest.raises(ConfigurationError, match="item number"):
+        await world.records.item(SLUG, number)
+    with pytest.raises(ConfigurationError, match="item number"):
+        await world.records.write(SLUG, number, {}, expected={}, delivery_id="d")

@@ -139,3 +139,27 @@ def test_commands_import_nothing_heavy(module: str) -> None:
     program = f"import sys, moorage.clients.{module}; print(sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("records", "get", SLUG, "items", "9" * 30), 2, "range"),
+        (("records", "put", SLUG, "9" * 30, "--delete"), 2, "range"),
+        (("hydrate", "out", "--repo", SLUG, "--item", "9" * 30), 2, "range"),
+        (("records", "commit", SLUG, f"{'a' * 40}.md"), 1, "is not UTF-8 at byte 0"),
+    ],
+)
+def test_what_no_record_can_be_is_one_error(
+    served: Served,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    status: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{'a' * 40}.md").write_bytes(b"\xff")
+    result = served.run(*arguments)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert message in result.stderr

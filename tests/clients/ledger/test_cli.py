@@ -181,6 +181,25 @@ def test_recording_that_is_off_says_so(root: str) -> None:
     assert "CLAWSWEEPER_ACTION_LEDGER_FORCE" in off.stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [({"component": 5}, "component"), ({"subject": [1]}, "subject"), ({"subject": None}, "subject")],
+)
+def test_members_of_other_types_are_named(root: str, change: dict[str, object], where: str) -> None:
+    refused = run("record", "--root", root, "--json", text=json.dumps({**PHASE, **change}))
+    assert refused.exit_code == 1
+    assert json.loads(refused.stderr) | {"detail": ""} == {"error": "type", "detail": "", "where": where}
+    action = {
+        "scope": "a.b",
+        "type": "a.b",
+        "identity": 1,
+        "component": "c",
+        "subject": PHASE["subject"],
+        "action": [1],
+    }
+    assert json.loads(run("record", "--root", root, "--json", text=json.dumps(action)).stderr)["where"] == "action"
+
+
 def test_an_operator_reconciles_a_dispatch(root: str) -> None:
     dispatch = {
         **PHASE,
