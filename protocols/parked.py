@@ -81,6 +81,5 @@ def recovered(item: QueueItem, now: int) -> QueueItem:
         next_attempt_at=now,
         waiting_since=now,
         attempts=0,
-        permanent_failures=0,
         parked_recovery_attempts=0,
     )

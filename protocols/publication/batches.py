@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..javascript import ABSENT, iso_time, to_safe_integer, trim
-from ..queue.completions import KINDS, parse_kind
+from ..queue.completions import KINDS, parse_kind, parse_retry_at
 from ..wire.publication import InvalidBatchClaim, InvalidBatchCompletions, InvalidBatchIdentity
-from ..wire.queue import InvalidPublicationCompletion
+from ..wire.queue import InvalidPublicationCompletion, InvalidRetryAt
 
 State = Literal["leased", "completed", "expired"]
 MAX_ITEMS: Final = 100
@@ -101,7 +101,10 @@ def parse_identity(members: Mapping[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class BatchCompletion:
-    """What became of one item: a completion kind with its reason."""
+    """What became of one item: a completion kind with its reason.
+
+    `retry_at` in milliseconds. `attempted` False: a rate limit stood before the item, which is no failure of it.
+    """
 
     item_key: str
     revision: int
@@ -109,6 +112,8 @@ class BatchCompletion:
     kind: str
     reason: str
     fingerprint: str | None
+    retry_at: int | None = None
+    attempted: bool = True
 
 
 def parse_items(value: Any) -> list[tuple[dict[str, Any], str, int, int]]:
@@ -129,10 +134,11 @@ def parse_items(value: Any) -> list[tuple[dict[str, Any], str, int, int]]:
     return entries
 
 
-def parse_completions(members: Mapping[str, Any]) -> tuple[list[BatchCompletion], str | None]:
+def parse_completions(members: Mapping[str, Any], now: int) -> tuple[list[BatchCompletion], str | None]:
     """What became of the items, and the commit that holds them. Raises InvalidBatchCompletions.
 
-    A reason may be left out where its kind has one only, or is `superseded` (`remote_newer_tuple`).
+    A reason may be left out where its kind has one only, or is `superseded` (`remote_newer_tuple`). An item is not
+    `attempted` for a `github_rate_limit` with its `retry_at` only.
     """
     completions = []
     for entry, key, revision, generation in parse_items(members.get("items")):
@@ -144,10 +150,14 @@ def parse_completions(members: Mapping[str, Any]) -> tuple[list[BatchCompletion]
         if reason is None and row.effect == "end":
             reason = next(iter(row.outcomes))
         try:
-            kind, reason, fingerprint = parse_kind(kind, reason, entry.get("error_fingerprint"), None)
-        except InvalidPublicationCompletion:
+            kind, reason, fingerprint = parse_kind(entry, kind, reason)
+            retry_at = parse_retry_at(entry, now)
+        except (InvalidPublicationCompletion, InvalidRetryAt):
             raise InvalidBatchCompletions from None
-        completions.append(BatchCompletion(key, revision, generation, str(kind), str(reason), fingerprint))
+        attempted = entry.get("attempted", True)
+        if not isinstance(attempted, bool) or not (attempted or (reason == "github_rate_limit" and retry_at)):
+            raise InvalidBatchCompletions
+        completions.append(BatchCompletion(key, revision, generation, kind, reason, fingerprint, retry_at, attempted))
     commit = members.get("state_commit_sha")
     if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
         raise InvalidBatchCompletions

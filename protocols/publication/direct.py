@@ -12,8 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+from msgspec import UNSET
+
 from ..javascript import ABSENT, to_safe_integer, trim
-from ..queue.decisions import InvalidDecision, LifecyclePlan, parse_lifecycle_plan
+from ..queue.decisions import (
+    PUBLISH,
+    DirectLifecycle,
+    InvalidDecision,
+    LifecyclePlan,
+    Publication,
+    parse_lifecycle_plan,
+)
+from ..queue.items import QueueItem
 from ..records import (
     RecordId,
     decode_base64,
@@ -37,6 +48,7 @@ _FENCE: Final = re.compile(
     r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+#[1-9][0-9]{0,15}(?:@publish:[0-9]{1,30}:[1-9][0-9]{0,15})?"
 )
 _SHA: Final = re.compile(r"[0-9a-f]{40}")
+_FAILED: Final = frozenset({"failure", "cancelled", "retryable_failure", "permanent_failure"})
 _OTHER: Final[Mapping[str, str]] = {"items": "closed", "closed": "items"}
 
 
@@ -130,6 +142,61 @@ def parse_plan(members: Mapping[str, Any]) -> DirectPlan:
     if source is None:
         raise DirectPublicationSourceShaRequired
     return DirectPlan(target, fence, revision, generation, source, slug, number, operations, total, lifecycle)
+
+
+def as_publication(item: QueueItem, plan: DirectPlan, outcome: str) -> QueueItem:
+    """The lease once its holder has written the record: a publication of the holder's own run.
+
+    The record is durable, what follows it is not yet: if the holder falls silent now, the publication is handed out
+    and not the review again. Plan and outcome are saved on the *lease* decision, since ingress may replace
+    the item's. Raises InvalidPlan for a claim without an attempt, which names no artifact.
+    """
+    decision = item.held_decision or item.decision
+    publication, run, attempt = decision.publication, item.claimed_run_id, item.claimed_run_attempt
+    if publication is UNSET:
+        if run is None or attempt is None:
+            raise InvalidPlan("the claim must name its run_attempt")
+        publication = Publication(
+            artifact_name=f"exact-review-{run}-{attempt}",
+            producer_run_id=run,
+            producer_run_attempt=attempt,
+            source_sha=plan.source_sha,
+            item_key=plan.fence_key,
+            protocol_version=2,
+            lease_revision=plan.revision,
+            claim_generation=plan.claim_generation,
+            live_proceeded=True,
+            live_terminal_noop=False,
+            live_terminal_missing=False,
+            live_guarded_open=False,
+            producer_decision=decision,
+        )
+    if plan.lifecycle is not None:
+        saved = DirectLifecycle(
+            plan.lifecycle, outcome, plan.canonical_target_key.lower(), plan.fence_key, plan.revision
+        )
+        publication = msgspec.structs.replace(publication, direct_lifecycle=saved)
+    held = msgspec.structs.replace(
+        decision, source_action=PUBLISH, supersedes_in_progress=False, publication=publication
+    )
+    newest = item.decision if item.has_newer_revision else held
+    return msgspec.structs.replace(item, decision=newest, lease_decision=held)
+
+
+def terminal_disposition(found: DirectLifecycle, outcome: str, buried: bool, told: str | None) -> str:
+    """How the publication ended: a dead letter, what its publisher told, or what its receipt and plan say.
+
+    `outcome`: of the completion, or its kind in a batch.
+    """
+    if buried:
+        return "dead_letter"
+    if told is not None:
+        return told
+    if outcome in _FAILED:
+        return "failure"
+    if found.receipt_outcome == "superseded":
+        return "superseded"
+    return "review_completed_routed" if found.plan.kind.startswith("router") else found.plan.kind
 
 
 def _identity(value: Any, target: str, fence: str, revision: int) -> int:

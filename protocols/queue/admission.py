@@ -204,6 +204,6 @@ def newer_revision(
     ready, reason = _waits_until(now, since, settings, not_before)
     if present.lane == "publication":
         ready, reason = now, None
-    fresh |= {"attempts": 0, "permanent_failures": 0, "first_failed_at": None, "parked_recovery_attempts": 0}
+    fresh |= {"attempts": 0, "first_failed_at": None, "parked_recovery_attempts": 0}
     fresh |= {"waiting_since": since, "next_attempt_at": ready, "backoff_reason": reason, "dispatch_failure": None}
     return move(present, "withdraw" if withdraw else "replace", now, **fresh)

@@ -5,8 +5,8 @@ from typing import Final
 REVIEW_FIRST_MS: Final = 30_000
 REVIEW_MAX_MS: Final = 5 * 60_000
 PUBLICATION_FIRST_MS: Final = 60_000
-PUBLICATION_MAX_MS: Final = 60 * 60_000
-DEFERRED_MS: Final = 5 * 60_000
+PUBLICATION_MAX_MS: Final = 5 * 60_000
+RATE_LIMIT_MAX_MS: Final = 60 * 60_000
 OUTAGE_FIRST_MS: Final = 30_000
 OUTAGE_MAX_MS: Final = 5 * 60_000
 PARKED_RECOVERY_MS: Final = (5 * 60_000, 10 * 60_000, 20 * 60_000)
@@ -36,11 +36,17 @@ def review_delay(attempt: int, unit: float) -> int:
     return spread(_doubling(REVIEW_FIRST_MS, REVIEW_MAX_MS, attempt), unit)
 
 
-def publication_delay(item_key: str, attempt: int) -> int:
-    """After the n-th failure of a publication: 60 s x 2^(n-1), at most 1 h, with a spread that item and
-    attempt fix."""
-    unit = fnv1a(f"{item_key}:{attempt}") / 2**32
-    return spread(_doubling(PUBLICATION_FIRST_MS, PUBLICATION_MAX_MS, attempt), unit)
+def publication_delay(item_key: str, attempt: int, kind: str, reason: str) -> int:
+    """After the n-th failure of a publication: 60 s x 2^(n-1), at most 5 min, and 1 h for a rate limit.
+
+    A permanent failure is confirmed after 60 s and then every 5 min. Up to a fifth more, which item and attempt fix.
+    """
+    most = RATE_LIMIT_MAX_MS if reason == "github_rate_limit" else PUBLICATION_MAX_MS
+    if kind == "permanent_failure" and reason != "unknown_failure" and attempt > 1:
+        delay = PUBLICATION_MAX_MS
+    else:
+        delay = _doubling(PUBLICATION_FIRST_MS, most, attempt)
+    return delay + delay * (fnv1a(f"{item_key}:{attempt}") % 21) // 100
 
 
 def outage_delay(failures: int, unit: float) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ..javascript import to_safe_integer, trim
+from ..javascript import ABSENT, to_safe_integer, trim
 from ..wire.queue import (
     CompletionOutcomeMismatch,
     FailureKindMismatch,
@@ -20,8 +20,11 @@ from ..wire.queue import (
     InvalidRequeueLatest,
     InvalidRequeueLatestOutcome,
     InvalidRetryAt,
+    InvalidRetryKind,
     InvalidRunAttempt,
     MissingLeaseOrRun,
+    RetryKindWithoutFailure,
+    RetryKindWithoutRetryAt,
 )
 from .backoff import MAX_RETRY_AHEAD_MS
 from .leases import optional_count, run_id_of, text_of
@@ -29,16 +32,16 @@ from .times import parse_time
 
 Outcome = Literal["success", "failure", "cancelled"]
 OUTCOMES: Final = frozenset({"success", "failure", "cancelled"})
-Effect = Literal["end", "refresh", "defer", "retry", "bury"]
+RetryKind = Literal["coordination", "throttle"]
+Effect = Literal["end", "refresh", "retry"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What a completion kind does, its reasons, and the outcome that each reason needs.
 
-    `end`: the item is done. `refresh`: done, and a fresh review takes its place. `defer`: later, without
-    counting a failure.
-    `retry`: later, counted. `bury`: counted as permanent; the third one makes a dead letter.
+    `end`: the item is done. `refresh`: done, and a fresh review takes its place. `retry`: a failure, tried again
+    within the budget of its reason (`budgets`).
     """
 
     effect: Effect
@@ -60,7 +63,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         _reasons("success", "artifact_unavailable", "artifact_expired", "close_coverage_retry"),
         "refreshed",
     ),
-    "deferred": Kind("defer", _reasons("success", "close_coverage_deferred"), "deferred"),
+    "deferred": Kind("end", _reasons("success", "close_coverage_deferred"), "deferred"),
     "retryable_failure": Kind(
         "retry",
         {
@@ -78,7 +81,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "retried",
     ),
     "permanent_failure": Kind(
-        "bury",
+        "retry",
         _reasons(
             "failure",
             "invalid_artifact",
@@ -91,8 +94,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         "retried",
     ),
 }
-FAILURE_KINDS: Final = frozenset(KINDS["retryable_failure"].outcomes) | frozenset(KINDS["permanent_failure"].outcomes)
-DISPOSITIONS: Final = frozenset({"published", "no_change", "closed", "requeued", "superseded", "failed"})
+FAILURE_KINDS: Final = frozenset({"github_rate_limit", "github_transient"})
+DISPOSITIONS: Final = frozenset(
+    {
+        "review_completed_routed",
+        "superseded",
+        "requeue",
+        "dead_letter",
+        "target_closed",
+        "target_missing",
+        "policy_noop",
+        "guarded_open",
+        "failure",
+    }
+)
 DEFAULT_KINDS: Final[Mapping[Outcome, tuple[str, str]]] = {
     "success": ("published", "publication_applied"),
     "failure": ("retryable_failure", "unknown_failure"),
@@ -119,6 +134,7 @@ class Completion:
     direct_lifecycle_requeue: bool = False
     disposition: str | None = None
     retry_at: int | None = None
+    retry_kind: RetryKind | None = None
     failure_kind: str | None = None
     kind: str | None = None
     reason: str | None = None
@@ -130,23 +146,52 @@ class Completion:
         return 1 if self.item_key is None else 2
 
 
-def parse_kind(
-    kind: Any, reason: Any, fingerprint: Any, outcome: str | None
-) -> tuple[str | None, str | None, str | None]:
-    """Kind, reason and fingerprint that go together; all None when none is given.
+def parse_kind(members: Mapping[str, Any], kind: Any, reason: Any) -> tuple[str, str, str | None]:
+    """Kind, reason and fingerprint that go together; an empty fingerprint is none.
 
-    `outcome` None skips that comparison (batches). Raises InvalidPublicationCompletion, CompletionOutcomeMismatch.
+    Raises InvalidPublicationCompletion.
     """
-    if kind is None and reason is None and fingerprint is None:
-        return None, None, None
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is None or not isinstance(reason, str) or reason not in known.outcomes:
         raise InvalidPublicationCompletion
-    if fingerprint is not None and not (isinstance(fingerprint, str) and _FINGERPRINT.fullmatch(fingerprint)):
+    fingerprint = text_of(members, "error_fingerprint")
+    if fingerprint and not _FINGERPRINT.fullmatch(fingerprint):
         raise InvalidPublicationCompletion
-    if outcome is not None and known.outcomes[reason] != outcome:
+    return kind, reason, fingerprint or None
+
+
+def _completion_of(members: Mapping[str, Any], outcome: str) -> tuple[str, str, str | None] | tuple[None, None, None]:
+    """What a publisher says of its result; nothing when none of the members is given, not even as null."""
+    if not any(name in members for name in ("completion_kind", "reason_code", "error_fingerprint")):
+        return None, None, None
+    kind, reason, fingerprint = parse_kind(members, members.get("completion_kind"), members.get("reason_code"))
+    if KINDS[kind].outcomes[reason] != outcome:
         raise CompletionOutcomeMismatch
     return kind, reason, fingerprint
+
+
+def _failure_kind(members: Mapping[str, Any], outcome: str) -> str | None:
+    if "failure_kind" not in members:
+        return None
+    kind = members["failure_kind"]
+    if not isinstance(kind, str) or kind not in FAILURE_KINDS:
+        raise InvalidFailureKind
+    if outcome != "failure":
+        raise FailureKindWithoutFailure
+    return kind
+
+
+def _retry_kind(members: Mapping[str, Any], outcome: str, retry_at: int | None) -> RetryKind | None:
+    if "retry_kind" not in members:
+        return None
+    kind = members["retry_kind"]
+    if kind not in ("coordination", "throttle"):
+        raise InvalidRetryKind
+    if outcome != "failure":
+        raise RetryKindWithoutFailure
+    if retry_at is None:
+        raise RetryKindWithoutRetryAt
+    return kind  # type: ignore[no-any-return]
 
 
 def _flag(members: Mapping[str, Any], name: str, error: type[Exception]) -> bool:
@@ -158,10 +203,9 @@ def _flag(members: Mapping[str, Any], name: str, error: type[Exception]) -> bool
 
 def parse_retry_at(members: Mapping[str, Any], now: int) -> int | None:
     """`retry_at` in milliseconds, or None. Raises InvalidRetryAt."""
-    raw = members.get("retry_at")
-    if raw is None:
+    if "retry_at" not in members:
         return None
-    at = parse_time(raw)
+    at = parse_time(members["retry_at"])
     if at is None or at > now + MAX_RETRY_AHEAD_MS:
         raise InvalidRetryAt
     return at
@@ -171,6 +215,8 @@ def _lease_revision(members: Mapping[str, Any], key: str) -> tuple[int | None, i
     revision = optional_count(members, "lease_revision", InvalidLeaseRevision)
     if bool(key) != (revision is not None):
         raise InvalidLeaseRevision
+    if not key and "claim_generation" in members:
+        raise InvalidLeaseRevision
     generation = optional_count(members, "claim_generation", InvalidClaimGeneration)
     if key and generation is None:
         raise InvalidClaimGeneration
@@ -178,36 +224,32 @@ def _lease_revision(members: Mapping[str, Any], key: str) -> tuple[int | None, i
 
 
 def parse_completion(members: Mapping[str, Any], now: int) -> Completion:
-    """The completion. Raises the 400s of spec state-plane-protocol 11.5 that concern its form."""
+    """The completion. Raises the 400s of spec state-plane-protocol 11.5 that concern its form, in the order of the
+    members below; one that is null is given."""
     lease_id, key = text_of(members, "lease_id"), text_of(members, "item_key")
     if not lease_id or not text_of(members, "run_id"):
         raise MissingLeaseOrRun
     run = run_id_of(members)
     revision, generation = _lease_revision(members, key)
     attempt = optional_count(members, "run_attempt", InvalidRunAttempt)
-    outcome = members.get("outcome", "success")
+    outcome = members.get("outcome")
+    outcome = "success" if outcome is None or outcome == "" else outcome
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise InvalidOutcome
+    failure_kind = _failure_kind(members, outcome)
+    kind, reason, fingerprint = _completion_of(members, outcome)
+    if failure_kind is not None and kind is not None and (kind, reason) != ("retryable_failure", failure_kind):
+        raise FailureKindMismatch
     requeue = _flag(members, "requeue_latest", InvalidRequeueLatest)
+    drift = _flag(members, "direct_lifecycle_requeue", InvalidDirectLifecycleRequeue)
+    disposition = members.get("lifecycle_terminal_disposition")
+    if "lifecycle_terminal_disposition" in members and not (
+        isinstance(disposition, str) and disposition in DISPOSITIONS
+    ):
+        raise InvalidLifecycleTerminalDisposition
     if requeue and outcome != "success":
         raise InvalidRequeueLatestOutcome
-    drift = _flag(members, "direct_lifecycle_requeue", InvalidDirectLifecycleRequeue)
-    if drift and outcome != "success":
-        raise InvalidDirectLifecycleRequeue
-    disposition = members.get("lifecycle_terminal_disposition")
-    if disposition is not None and (not isinstance(disposition, str) or disposition not in DISPOSITIONS):
-        raise InvalidLifecycleTerminalDisposition
-    failure_kind = members.get("failure_kind")
-    if failure_kind is not None:
-        if not isinstance(failure_kind, str) or failure_kind not in FAILURE_KINDS:
-            raise InvalidFailureKind
-        if outcome != "failure":
-            raise FailureKindWithoutFailure
-    kind, reason, fingerprint = parse_kind(
-        members.get("completion_kind"), members.get("reason_code"), members.get("error_fingerprint"), outcome
-    )
-    if failure_kind is not None and reason is not None and failure_kind != reason:
-        raise FailureKindMismatch
+    retry_at = parse_retry_at(members, now)
     return Completion(
         lease_id=lease_id,
         item_key=key or None,
@@ -219,7 +261,8 @@ def parse_completion(members: Mapping[str, Any], now: int) -> Completion:
         requeue_latest=requeue,
         direct_lifecycle_requeue=drift,
         disposition=disposition,
-        retry_at=parse_retry_at(members, now),
+        retry_at=retry_at,
+        retry_kind=_retry_kind(members, outcome, retry_at),
         failure_kind=failure_kind,
         kind=kind,
         reason=reason,
@@ -248,11 +291,11 @@ def parse_runs(value: Any, most: int) -> list[tuple[str, int | None]] | None:
 
 @dataclass(frozen=True, slots=True)
 class TerminalRun:
-    """A run that ended, as the caller saw it."""
+    """A run that ended, as the caller saw it. `claimed_run_attempt`: None for a claim that named none."""
 
     run_id: str
     run_attempt: int
-    claimed_run_attempt: int
+    claimed_run_attempt: int | None
     claim_generation: int
     outcome: Outcome
 
@@ -266,12 +309,14 @@ def parse_terminal_runs(value: Any, most: int) -> list[TerminalRun] | None:
         if not isinstance(entry, dict):
             return None
         named = parse_runs([entry], 1)
-        attempt, claimed, generation = (
-            to_safe_integer(entry.get(name), minimum=1)
-            for name in ("run_attempt", "claimed_run_attempt", "claim_generation")
-        )
+        attempt, claimed = to_safe_integer(entry.get("run_attempt", ABSENT), minimum=1), None
+        if entry.get("claimed_run_attempt") is not None:
+            claimed = to_safe_integer(entry["claimed_run_attempt"], minimum=1)
+            if claimed is None:
+                return None
+        generation = to_safe_integer(entry.get("claim_generation", ABSENT))
         outcome = entry.get("outcome")
-        if not named or attempt is None or claimed is None or generation is None:
+        if not named or attempt is None or generation is None:
             return None
         if not isinstance(outcome, str) or outcome not in OUTCOMES:
             return None

@@ -30,7 +30,18 @@ SCHEDULED_ACTIONS: Final[Mapping[str, str]] = {
 PROOF_SCENARIOS: Final = frozenset({"web-ui-chat-proof", "telegram-bot-e2e-proof"})
 COMMAND_ORIGINS: Final = frozenset({"hosted_webhook", "comment_router"})
 MAX_PROMPT: Final = 5000
-LIFECYCLE_KINDS: Final = frozenset({"router", "router_not_required"})
+LIFECYCLE_KINDS: Final = frozenset(
+    {
+        "router",
+        "router_deferred_coverage",
+        "router_not_required",
+        "requeue",
+        "target_missing",
+        "target_closed",
+        "guarded_open",
+        "policy_noop",
+    }
+)
 RECEIPT_OUTCOMES: Final = frozenset({"accepted", "deduped", "superseded"})
 
 _REPO: Final = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
@@ -47,7 +58,7 @@ class InvalidDecision(ValueError):
 
 
 class LifecyclePlan(msgspec.Struct, frozen=True):
-    """What acknowledges a publication: the comment router, or nothing."""
+    """What follows a publication: the comment router acknowledges it, nothing does, or the target ended otherwise."""
 
     kind: str
 
@@ -113,7 +124,6 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     proof_allowed_scenarios: tuple[str, ...] | UnsetType = UNSET
     source_comment_verified: bool | UnsetType = UNSET
     publication: Publication | UnsetType = UNSET
-    direct_lifecycle: DirectLifecycle | UnsetType = UNSET
 
     @property
     def target_key(self) -> str:
@@ -139,9 +149,11 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
 
     def wire(self) -> dict[str, Any]:
         """The decision as clients read it."""
-        value = msgspec.to_builtins(self)
-        value.pop("directLifecycle", None)
-        return value  # type: ignore[no-any-return]
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        saved = value.get("publication", {}).get("directLifecycle")
+        if saved is not None:
+            value["publication"]["directLifecycle"] = {name: saved[name] for name in ("plan", "receiptOutcome")}
+        return value
 
 
 def revision_key(item_key: str) -> str:

@@ -69,7 +69,6 @@ class QueueItem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     next_attempt_at: int | None = None
     backoff_reason: str | None = None
     attempts: int = 0
-    permanent_failures: int = 0
     first_failed_at: int | None = None
     parked_reason: str | None = None
     parked_until: int | None = None

@@ -250,6 +250,30 @@ class InvalidTerminalRuns(WireError):
     code, status = "invalid_terminal_runs", 400
 
 
+class InvalidRetryKind(WireError):
+    """`retry_kind` must be `coordination` or `throttle`."""
+
+    code, status = "invalid_retry_kind", 400
+
+
+class RetryKindWithoutFailure(WireError):
+    """`retry_kind` goes with the outcome `failure` only."""
+
+    code, status = "retry_kind_without_failure", 400
+
+
+class RetryKindWithoutRetryAt(WireError):
+    """`retry_kind` needs `retry_at`."""
+
+    code, status = "retry_kind_without_retry_at", 400
+
+
+class RetryKindOutsideRegularReview(WireError):
+    """`retry_kind` is for reviews; publications say it with their completion kind."""
+
+    code, status = "retry_kind_outside_regular_review", 400
+
+
 class InvalidItemIdentity(WireError):
     """`target_repo` must be owner/name and `item_number` an integer of at least 1."""
 

@@ -75,7 +75,7 @@ def test_drift_requeue_keeps_the_old_target_fence_and_terminal_fact(harness: Que
     assert answer == {"ok": True, "requeued": True}
     (fact,) = lifecycle(harness)
     assert (fact["canonical_target_key"], fact["fence_key"], fact["revision"]) == (KEY, KEY, 1)
-    assert (fact["terminal_disposition"], fact["terminal_reason"]) == ("requeued", "source_drift_requeue")
+    assert (fact["terminal_disposition"], fact["terminal_reason"]) == ("requeue", "source_drift_requeue")
     # nothing but the terminal fact was added: the receipt is the one that publication left
     receipt_columns = ("plan_kind", "receipt_outcome", "created_at")
     assert [fact[name] for name in receipt_columns] == [before[0][name] for name in receipt_columns]
@@ -425,19 +425,6 @@ def test_a_fresh_review_is_never_behind_the_publications_of_its_target(harness: 
     assert answer.get("queued") is True, answer
 
 
-def test_a_publication_that_nothing_helps_becomes_a_dead_letter_after_twelve_failures(harness: QueueHarness) -> None:
-    harness.ok("enqueue", {"delivery_id": "d-1", "decision": publication(7, 900)})
-    failed = {"outcome": "failure", "completion_kind": "retryable_failure", "reason_code": "github_transient"}
-    began = harness.clock_ms
-    for number in range(1, 13):
-        harness.advance(2 * 60 * 60_000 if number > 1 else 1)
-        answer = harness.ok("complete_lease", {**claim(harness, str(number)), **failed})
-        assert answer["requeued"] is (number < 12)
-    (letter,) = harness.ok("list_dead_letters", {})["dead_letters"]
-    assert (letter["reason_code"], letter["attempts"]) == ("retry_exhausted", 12)
-    assert letter["first_failed_at"] - began < 60_000
-
-
 @pytest.mark.parametrize("cursor", ["a|b|\u00b2", "a|b|" + "9" * 30, "a|b|-1", "a|b|c"])
 def test_an_inventory_cursor_that_is_none(harness: QueueHarness, cursor: str) -> None:
     answer = harness.call("lifecycle_inventory", {"cursor": cursor})
@@ -486,27 +473,3 @@ def test_an_old_lease_without_a_decision_is_not_claimed_for_a_newer_revision(har
     harness.queue.items.put(msgspec.structs.replace(item, lease_decision=None), item)
     held = {"lease_id": payload["queue_lease_id"], "item_key": KEY, "lease_revision": 1, "run_id": "501"}
     assert harness.call("claim_lease", held)["value"] == {"error": "lease_decision_unavailable"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason", "left"),
-    [
-        ("superseded", "remote_closed", None),
-        ("deferred", "close_coverage_deferred", ("pending", 0)),
-        ("retryable_failure", "review_lease_active", ("pending", 0)),
-        ("refresh_required", "artifact_unavailable", None),
-    ],
-)
-def test_what_a_success_of_a_publication_leaves(
-    harness: QueueHarness, kind: str, reason: str, left: tuple[str, int] | None
-) -> None:
-    enqueue(harness, "d-1", publication(7, 900))
-    held = claim(harness)
-    answer = harness.ok(
-        "complete_lease", {**held, "outcome": "success", "completion_kind": kind, "reason_code": reason}
-    )
-    item = harness.queue.items.get(f"{KEY}@publish:900:1")
-    assert (None if item is None else (item.state, item.attempts)) == left
-    assert answer["requeued"] is (left is not None)
-    fresh = harness.queue.items.get(KEY)
-    assert (fresh is not None) == (kind == "refresh_required")

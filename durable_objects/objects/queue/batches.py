@@ -310,7 +310,10 @@ class BatchMethods(QueueBase):
             revision = publication.lease_revision
             # protocol 1 may name none; such a publication was admitted and is as good as any
             if revision is not None and revision < self.heads.get(item.decision.target_key):
-                self._end_item(batch, held, item, "superseded", "remote_newer_tuple", None)
+                overtaken = rules.BatchCompletion(
+                    held.item_key, held.revision, held.claim_generation, "superseded", "remote_newer_tuple", None
+                )
+                self._end_item(batch, held, item, overtaken)
                 ended += 1
         if ended and ended == sum(held.terminal_outcome is None for held in batch.items):
             self.batches.end(batch.batch_id, "completed", self.now(), None, None)
@@ -342,7 +345,7 @@ class BatchMethods(QueueBase):
     async def complete_batch(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, accepted, skipped, batch}`; repeating it skips every item."""
         batch = self._held(members, or_completed=True)
-        completions, commit = rules.parse_completions(members)
+        completions, commit = rules.parse_completions(members, self.now())
         accepted = self.transaction(lambda: self._complete_items(batch, completions, commit))
         await self.reschedule()
         after = self.batches.get(batch.batch_id) or batch
@@ -361,7 +364,7 @@ class BatchMethods(QueueBase):
             item = self._item(batch, held) if held is not None else None
             if held is None or item is None:
                 continue
-            self._end_item(batch, held, item, done.kind, done.reason, done.fingerprint)
+            self._end_item(batch, held, item, done)
             fingerprint = done.fingerprint or fingerprint
             accepted += 1
         if batch.state == "leased":
@@ -371,13 +374,17 @@ class BatchMethods(QueueBase):
                 self.batches.end(batch.batch_id, "completed", self.now(), commit, fingerprint)
         return accepted
 
-    def _end_item(
-        self, batch: Batch, held: BatchItem, item: QueueItem, kind: str, reason: str, fingerprint: str | None
-    ) -> None:
-        ending = endings.end_publication(item, kind, reason, fingerprint, self.now(), None, self.dead_letter_room())
-        self.end_lifecycle(item, ending, kind, None)
+    def _end_item(self, batch: Batch, held: BatchItem, item: QueueItem, done: rules.BatchCompletion) -> None:
+        now, retry_at = self.now(), done.retry_at
+        if retry_at is not None and not done.attempted and not item.has_newer_revision:
+            ending = endings.put_off_publication(item, retry_at, now)
+        else:
+            ending = endings.end_publication(
+                item, done.kind, done.reason, done.fingerprint, now, retry_at, self.dead_letter_room()
+            )
+        self.end_lifecycle(item, ending, done.kind, None)
         self.settle(item, ending)
-        self.batches.end_item(batch.batch_id, held.item_key, kind)
+        self.batches.end_item(batch.batch_id, held.item_key, done.kind)
 
     def expire_batches(self) -> None:
         """Gives back the items of batches whose lease has ended; inside the caller's transaction."""

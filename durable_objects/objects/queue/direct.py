@@ -17,7 +17,7 @@ from moorage.protocols.dead_letters import parse_cursor
 from moorage.protocols.javascript import to_safe_integer
 from moorage.protocols.publication import direct as rules
 from moorage.protocols.publication.direct import DirectPlan, InvalidPlan
-from moorage.protocols.queue.decisions import Decision, DirectLifecycle
+from moorage.protocols.queue.decisions import DirectLifecycle
 from moorage.protocols.queue.endings import Ending, direct_lifecycle_of
 from moorage.protocols.queue.items import QueueItem
 from moorage.protocols.wire import Reply, reply, wire_method
@@ -263,7 +263,7 @@ class DirectPublicationMethods(QueueBase):
         newer = self.direct.newer(plan, review) if review.revision else []
         if newer:
             self.direct.add(plan, review, "superseded", None, self.now())
-            self._save_lifecycle(item, plan, "superseded")
+            self._save(item, plan, "superseded")
             return _receipt(superseded=True, revisions=newer)
         packet = self.records.read(plan.slug, "decision-packets", plan.number)
         operations = rules.tuple_operations(plan, packet.digest if packet is not None else None)
@@ -279,7 +279,7 @@ class DirectPublicationMethods(QueueBase):
         self.direct.add(plan, review, "published", commit, self.now())
         if review.revision:
             self.heads.advance(plan.canonical_target_key, review.revision, self.now())
-        self._save_lifecycle(item, plan, "accepted")
+        self._save(item, plan, "accepted")
         self.count("publication", "direct_published")
         return _receipt(accepted=True, commit=commit)
 
@@ -293,17 +293,16 @@ class DirectPublicationMethods(QueueBase):
             raise DirectPublicationFenceNotOwned
         return item
 
-    def _save_lifecycle(self, item: QueueItem, plan: DirectPlan, outcome: str) -> None:
-        """Saves plan and outcome on the *lease* decision: ingress may replace the item's decision meanwhile."""
-        decision = item.held_decision
-        if plan.lifecycle is None or decision is None:
-            return
-        found = DirectLifecycle(
-            plan.lifecycle, outcome, plan.canonical_target_key.lower(), plan.fence_key, plan.revision
-        )
-        after = msgspec.structs.replace(item, lease_decision=_with_lifecycle(decision, found), updated_at=self.now())
+    def _save(self, item: QueueItem, plan: DirectPlan, outcome: str) -> None:
+        """Makes the lease a publication that remembers what follows the record."""
+        after = msgspec.structs.replace(rules.as_publication(item, plan, outcome), updated_at=self.now())
         self.items.put(after, item)
-        self.direct.add_lifecycle(found, self.now())
+        if after.lane != item.lane:
+            self.count("review", "completed")
+            self.count("publication", "enqueued")
+        found = direct_lifecycle_of(after)
+        if found is not None:
+            self.direct.add_lifecycle(found, self.now())
 
     def end_lifecycle(self, item: QueueItem, ending: Ending, outcome: str, disposition: str | None) -> None:
         """The terminal fact of the lease's direct publication: its old target, fence and revision, and no new
@@ -315,11 +314,12 @@ class DirectPublicationMethods(QueueBase):
         if found is None or found.revision is UNSET:
             return
         if ending.drift:
-            self.direct.end_lifecycle(found, "requeued", "source_drift_requeue", self.now())
+            self.direct.end_lifecycle(found, "requeue", "source_drift_requeue", self.now())
         elif ending.requeued and item.has_newer_revision:
-            self.direct.end_lifecycle(found, disposition or "requeued", "newer_revision", self.now())
+            self.direct.end_lifecycle(found, disposition or "requeue", "newer_revision", self.now())
         elif not ending.requeued:
-            self.direct.end_lifecycle(found, disposition or "published", f"completed_{outcome}", self.now())
+            ended = rules.terminal_disposition(found, outcome, ending.burial is not None, disposition)
+            self.direct.end_lifecycle(found, ended, f"completed_{outcome}", self.now())
 
 
 def _review_of(item: QueueItem, plan: DirectPlan) -> Review:
@@ -327,14 +327,6 @@ def _review_of(item: QueueItem, plan: DirectPlan) -> Review:
     if decision is None or decision.publication is UNSET:
         return Review(plan.fence_key, plan.revision)
     return Review(decision.publication.item_key, decision.publication.lease_revision or 0)
-
-
-def _with_lifecycle(decision: Decision, found: DirectLifecycle) -> Decision:
-    if decision.publication is UNSET:
-        return msgspec.structs.replace(decision, direct_lifecycle=found)
-    return msgspec.structs.replace(
-        decision, publication=msgspec.structs.replace(decision.publication, direct_lifecycle=found)
-    )
 
 
 def _receipt(

@@ -127,20 +127,20 @@ class EnqueueMethods(QueueBase):
 
     def create_review(self, decision: Decision, minimum: int = 1) -> QueueItem:
         """A new review with the item's next durable revision, at least `minimum`."""
-        revision = self._next_revision(decision, minimum)
+        revision = self.next_revision(decision, minimum)
         item = new_review(decision, revision, self.now(), self.settings, self.not_before())
         self.items.put(item, None)
         self.count("review", "enqueued")
         return item
 
-    def _next_revision(self, decision: Decision, minimum: int) -> int:
+    def next_revision(self, decision: Decision, minimum: int) -> int:
         """The item's next durable revision; never below the target's publication head, for the publication of such a
         review would be superseded before it began."""
         least = max(minimum, self.heads.get(decision.target_key))
         return self.command_intakes.allocate_revision(decision.item_key, least)
 
     def _replace(self, present: QueueItem, decision: Decision, withdraw: bool) -> None:
-        revision = self._next_revision(present.decision, present.revision + 1)
+        revision = self.next_revision(present.decision, present.revision + 1)
         if withdraw:
             self.supersessions.add(present, revision, decision.source_action, self.now())
             self.count("review", "superseded")

@@ -184,8 +184,10 @@ class QueueItems:
         return rows.toArray()  # type: ignore[no-any-return]
 
     def put(self, item: QueueItem, before: QueueItem | None) -> None:
-        """Writes the item and the counts that it moves. `before`: the item as it is stored now, None for a new
-        one."""
+        """Writes the item and the counts that it moves, of both lanes where it changes its own.
+
+        `before`: the item as it is stored now, None for a new one.
+        """
         target = item.decision.target_repo.lower()
         self._sql.exec(
             "INSERT OR REPLACE INTO exact_review_queue_items (item_key, item_json, lane, state, target_key,"
@@ -206,12 +208,12 @@ class QueueItems:
         if before is None and item.state == "pending":
             self._add_waiting(item, target)
             return
-        if before is None or before.state != item.state:
+        if before is None or (before.lane, before.state) != (item.lane, item.state):
             if before is not None:
-                self._add(item.lane, target, before.state, -1)
+                self._add(before.lane, target, before.state, -1)
             self._add(item.lane, target, item.state, 1)
-        if "pending" in {item.state, before.state if before else item.state}:
-            self._set_head(item.lane, target)
+        for lane in {one.lane for one in (before, item) if one is not None and one.state == "pending"}:
+            self._set_head(lane, target)
 
     def remove(self, item: QueueItem) -> None:
         """Removes the item."""

@@ -1,6 +1,10 @@
 """Claim, heartbeat, complete, reconcile. Rules: `moorage.protocols.queue.leases` and `endings`; spec 11.3 to 11.6."""
 
+import dataclasses
+from collections import Counter
 from typing import Any
+
+import msgspec
 
 from moorage.protocols.javascript import iso_time
 from moorage.protocols.queue import endings
@@ -96,6 +100,11 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
 
     def _complete(self, item: QueueItem, request: Completion, ending: Ending) -> None:
         self.end_lifecycle(item, ending, request.outcome, request.disposition)
+        again = ending.item
+        if ending.drift and again is not None and not item.has_newer_revision:
+            # what was published stands for its revision: the source's later state is another one
+            revision = self.next_revision(again.decision, item.revision + 1)
+            ending = dataclasses.replace(ending, item=msgspec.structs.replace(again, revision=revision))
         self.settle(item, ending)
 
     def settle(self, item: QueueItem, ending: Ending) -> None:
@@ -128,7 +137,7 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
 
     @wire_method
     def claimed_runs(self, members: dict[str, Any]) -> Reply:
-        """200 `{runs}`: which of the runs hold leases, at most two of each, 128 in all."""
+        """200 `{runs}`: which of the runs hold leases, by whichever attempt; at most two of each, 128 in all."""
         runs, everything = self._requested(members, InvalidRequestedRuns, empty_allowed=True)
         if not runs and not everything:
             raise InvalidRequestedRuns
@@ -148,15 +157,15 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
 
     def _claimed(self, runs: list[tuple[str, int | None]], everything: bool) -> list[QueueItem]:
         found: dict[str, QueueItem] = {}
-        for run_id, attempt in runs:
-            held = [
-                item
-                for item in self.items.by_run(run_id, MAX_RUNS)
-                if item.state == "leased" and attempt in {None, item.claimed_run_attempt}
-            ]
+        for run_id, _ in runs:
+            held = [item for item in self.items.by_run(run_id, MAX_RUNS) if item.state == "leased"]
             found.update((item.key, item) for item in held[:MAX_CLAIMS_OF_RUN])
         if everything:
-            found.update((item.key, item) for item in self.items.claimed(MAX_RUNS) if item.state == "leased")
+            of_run: Counter[str | None] = Counter()
+            for item in self.items.claimed(MAX_RUNS):
+                of_run[item.claimed_run_id] += 1
+                if item.state == "leased" and of_run[item.claimed_run_id] <= MAX_CLAIMS_OF_RUN:
+                    found[item.key] = item
         return list(found.values())[:MAX_RUNS]
 
     @wire_method
@@ -203,7 +212,7 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
             elif run.completed:
                 outcome = {"success": "success", "cancelled": "cancelled"}.get(run.conclusion or "", "failure")
                 ended.append(
-                    TerminalRun(run_id, run.attempt, held or run.attempt, item.claim_generation or 1, outcome)  # type: ignore[arg-type]
+                    TerminalRun(run_id, run.attempt, held, item.claim_generation or 0, outcome)  # type: ignore[arg-type]
                 )
         return ended, unavailable
 
@@ -214,18 +223,19 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
         return await outgoing(lambda: host.run(run_id, attempt))
 
     def _end_runs(self, ended: list[TerminalRun]) -> dict[str, int]:
-        reconciled = requeued = 0
+        counts = {"reconciled": 0, "requeued": 0, "completed": 0}
         for run in ended:
             for item in self.items.by_run(run.run_id, MAX_RUNS):
-                held = (item.claimed_run_attempt or run.claimed_run_attempt, item.claim_generation)
+                held = (item.claimed_run_attempt, item.claim_generation or 0)
                 if item.state != "leased" or item.batch_id or held != (run.claimed_run_attempt, run.claim_generation):
                     continue
                 ending = self._end_of_run(item, run)
                 self.end_lifecycle(item, ending, run.outcome, None)
                 self.settle(item, ending)
-                reconciled += 1
-                requeued += ending.requeued
-        return {"reconciled": reconciled, "requeued": requeued, "completed": reconciled - requeued}
+                counts["reconciled"] += 1
+                counts["requeued"] += ending.requeued
+                counts["completed"] += ending.item is None
+        return counts
 
     def _end_of_run(self, item: QueueItem, run: TerminalRun) -> Ending:
         request = Completion(

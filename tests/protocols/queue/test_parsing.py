@@ -85,7 +85,7 @@ PARSERS: dict[str, tuple[Callable[[Any], Any], tuple[type[Exception], ...]]] = {
     "completion": (lambda value: parse_completion(value, NOW), (WireError,)),
     "plan": (direct.parse_plan, (InvalidPlan, WireError)),
     "batch claim": (batches.parse_claim, (WireError,)),
-    "batch completion": (batches.parse_completions, (WireError,)),
+    "batch completion": (lambda members: batches.parse_completions(members, NOW), (WireError,)),
     "receipt": (artifact_receipts.parse_tuple, ()),
     "etag key": (etag_cache.parse_key, ()),
     "guard": (lambda value: dead_letters.parse_guard(value, ["a"]), (WireError,)),

@@ -151,9 +151,16 @@ def test_a_holder_that_began_heartbeats_dies_of_silence() -> None:
 def test_back_off_grows_is_bounded_and_spread(attempt: int, unit: float) -> None:
     nominal = min(30_000 * 2 ** (attempt - 1), 300_000)
     assert 0.75 * nominal - 1 <= backoff.review_delay(attempt, unit) <= 1.5 * nominal
-    fixed = backoff.publication_delay("a/b#7@publish:1:1", attempt)
-    assert fixed == backoff.publication_delay("a/b#7@publish:1:1", attempt)
-    assert 0.75 * 60_000 - 1 <= fixed <= 1.5 * 3_600_000
+    for kind, reason, steps in (
+        ("retryable_failure", "github_rate_limit", (60, 120, 240, 480, 960, 1920, 3600)),
+        ("retryable_failure", "github_transient", (60, 120, 240, 300)),
+        ("permanent_failure", "unknown_failure", (60, 120, 240, 300)),
+        ("permanent_failure", "invalid_artifact", (60, 300)),
+    ):
+        fixed = backoff.publication_delay("a/b#7@publish:1:1", attempt, kind, reason)
+        assert fixed == backoff.publication_delay("a/b#7@publish:1:1", attempt, kind, reason)
+        least = steps[min(attempt, len(steps)) - 1] * 1000
+        assert least <= fixed <= 1.2 * least
 
 
 def test_the_fingerprints_of_the_recordings() -> None:
