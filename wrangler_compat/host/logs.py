@@ -39,7 +39,11 @@ class ReadableFormatter(logging.Formatter):
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         extra = " ".join(f"{key}={value}" for key, value in vars(record).items() if key not in _STANDARD)
-        line = f"{moment} {level}{record.getMessage()}" + (f"  {extra}" if extra else "")
+        message = record.getMessage()
+        if record.name.endswith(".access"):
+            # a client chooses the path: no line of its own making, nothing that a terminal would obey
+            message = "".join(char if char.isprintable() else repr(char)[1:-1] for char in message)
+        line = f"{moment} {level}{message}" + (f"  {extra}" if extra else "")
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
