@@ -100,6 +100,22 @@ async def test_a_task_that_a_handler_starts_may_wait_as_well() -> None:
     assert await run_with_greenlet(handler) == "child"
 
 
+async def test_a_task_may_wait_after_the_factory_was_set_again() -> None:
+    """A host that loads its Workers again does so, on the same loop."""
+
+    async def inner() -> str:
+        return run_sync(asyncio.sleep(0, "waited"))
+
+    async def handler() -> str:
+        return await asyncio.create_task(inner())
+
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        loop.set_task_factory(lambda loop, coroutine, **options: asyncio.Task(coroutine, loop=loop, **options))
+        assert await Switchable(handler()) == "waited"
+    loop.set_task_factory(None)
+
+
 async def test_timeouts_and_cancellation_reach_synchronous_code() -> None:
     events: list[str] = []
 

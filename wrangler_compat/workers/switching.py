@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -46,11 +45,10 @@ class _Stack(greenlet.greenlet):  # type: ignore[misc]
 
 
 class _Mine(threading.local):
-    """What belongs to a thread: its idle stacks, and the loop whose tasks are switchable already."""
+    """What belongs to a thread: its idle stacks."""
 
     def __init__(self) -> None:
         self.idle: list[_Stack] = []
-        self.loop: Callable[[], Any] = lambda: None
 
 
 _mine = _Mine()
@@ -167,11 +165,10 @@ def _prepare_loop() -> None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return
-    if _mine.loop() is not loop:
-        _mine.loop = weakref.ref(loop)
-        factory = loop.get_task_factory()
-        if not getattr(factory, "switchable", False):
-            loop.set_task_factory(_factory_over(factory))
+    # a host that loads its Workers again sets the factory again, on the same loop
+    factory = loop.get_task_factory()
+    if not getattr(factory, "switchable", False):
+        loop.set_task_factory(_factory_over(factory))
 
 
 def _factory_over(inner: Any) -> Any:
