@@ -133,13 +133,20 @@ class Runtime:
         return made
 
     async def start(self) -> None:
-        """Takes the running loop, opens the alarm indexes, and lets alarms fire. Raises OSError or sqlite3.Error."""
+        """Takes the running loop, opens the alarm indexes, and lets alarms fire.
+
+        Raises OSError or sqlite3.Error, after what was opened is closed again.
+        """
         loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self._factory_before = loop.get_task_factory()
         loop.set_task_factory(gates.task_factory)
-        for namespace in self.namespaces.values():
-            await self.open_alarms(namespace)
+        try:
+            for namespace in self.namespaces.values():
+                await self.open_alarms(namespace)
+        except BaseException:
+            await self.close()
+            raise
 
     async def open_alarms(self, namespace: DurableObjectNamespace) -> None:
         """Opens the alarm index of a namespace and arms its timer; a missing index is read back from the objects."""

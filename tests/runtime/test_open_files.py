@@ -3,11 +3,13 @@
 import asyncio
 import gc
 import os
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moorage.durable_objects.runtime import DurableObject, RuntimeSettings
+from moorage.durable_objects.runtime import DurableObject, DurableObjectError, Runtime, RuntimeSettings
 from moorage.durable_objects.runtime import runtime as runtime_module
 
 from .conftest import Make
@@ -90,3 +92,22 @@ async def test_a_place_that_comes_free_to_others_is_no_reason_to_pass_the_limit(
     # together they take longer than the wait, each of them does not
     await asyncio.gather(*(callers.getByName(f"c{number}").busy(0.05) for number in range(12)))
     assert "objects are open" not in caplog.text
+
+
+async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    factory = loop.get_task_factory()
+    gc.collect()
+    before = len(os.listdir("/dev/fd"))
+    runtime = Runtime(tmp_path)
+    for name in ("First", "Second"):
+        runtime.namespace(f"w-{name}", Reader)
+    (tmp_path / "do" / "w-Second" / "alarms.sqlite").mkdir(parents=True)
+    with pytest.raises((OSError, sqlite3.Error)) as caught:
+        await runtime.start()
+    assert "w-Second" in "".join(getattr(caught.value, "__notes__", []))
+    assert loop.get_task_factory() is factory
+    gc.collect()
+    assert len(os.listdir("/dev/fd")) <= before
+    with pytest.raises(DurableObjectError, match="closing"):
+        await runtime.namespaces["w-First"].getByName("a").count()
