@@ -351,3 +351,35 @@ def test_a_lease_parked_by_its_runs_end_is_neither_requeued_nor_completed(harnes
         counts = harness.ok("reconcile", {"terminal_runs": [{**ended, "outcome": "failure"}]})
         assert counts == {"ok": True, "reconciled": 1, "requeued": int(number < 8), "completed": 0}
         harness.advance(8 * MINUTE)
+
+
+def test_stale_publications_are_shown_as_maintenance_reads_them(harness: QueueHarness) -> None:
+    asked = publication(7, 901, 1)
+    marker = "<!-- clawsweeper-command-status:7 -->"
+    asked["publication"]["producerDecision"]["commandStatusMarker"] = marker
+    for number, value in enumerate((publication(7, 900, 1), asked)):
+        harness.ok("enqueue", {"delivery_id": f"d-{number}", "decision": value})
+    harness.queue.heads.advance(KEY, 2, harness.clock_ms)
+    before = harness.ok("reconcile_publications", {"apply": False, "max_items": 10})
+    assert [row["supersede_safe"] for row in before["sample"]] == [True, False]
+    assert before["sample"][0] == {
+        "item_key": PUBLICATION,
+        "queue_revision": 1,
+        "reason": "stale_revision",
+        "target_key": KEY,
+        "publication_revision": 1,
+        "superseded_by_revision": 2,
+        "lineage_claim_generation": None,
+        "retained_item_key": None,
+        "command_context": False,
+        "acknowledgement_state": "not_required",
+        "acknowledgement_unavailable_reason": None,
+        "successor_fence_state": None,
+        "supersede_safe": True,
+        "producer_run_id": "900",
+        "producer_run_attempt": 1,
+    }
+    applied = harness.ok("reconcile_publications", {"apply": True, "max_items": 10})
+    assert (applied["eligible"], applied["changed"], applied["eligible_remaining"]) == (2, 1, 1)
+    assert harness.queue.items.get(PUBLICATION) is None
+    assert harness.queue.items.get(f"{KEY}@publish:901:1") is not None

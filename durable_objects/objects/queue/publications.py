@@ -86,7 +86,9 @@ class PublicationMethods(QueueBase):
     def reconcile_publications(self, members: dict[str, Any]) -> Reply:
         """200 with counts: waiting publications older than their target's head, removed when `apply` is true.
 
-        Looks at `max_items` publications from `cursor` on, by key.
+        Looks at `max_items` publications from `cursor` on, by key. One that a command asked for is eligible and
+        stays: whether its command was acknowledged is not known here. `sample` has the rows that the reference's
+        maintenance client reads.
         """
         apply = members.get("apply", False)
         most = to_safe_integer(members["max_items"], 1, MAX_RECONCILED) if "max_items" in members else MAX_PAGE
@@ -96,7 +98,8 @@ class PublicationMethods(QueueBase):
         stale = [item for item in found if self._is_stale(item)]
         changed = []
         if apply:
-            changed = self.transaction(lambda: [item for item in stale if self._supersede(item.key, item.revision)])
+            safe = [item for item in stale if not _has_command(item)]
+            changed = self.transaction(lambda: [item for item in safe if self._supersede(item.key, item.revision)])
         left = [item for item in stale if item not in changed]
         held = sum(item.batch_id is not None for item in found)
         counts = {
@@ -112,7 +115,7 @@ class PublicationMethods(QueueBase):
             "protected_lineage_items": 0,
             "oldest_eligible_age_seconds": self._oldest_age(stale),
             "oldest_remaining_age_seconds": self._oldest_age(left),
-            "sample": [{"item_key": item.key, "revision": item.revision} for item in stale[:SAMPLE]],
+            "sample": [self._stale_row(item) for item in stale[:SAMPLE]],
         }
         return reply({"ok": True, "apply": apply, **counts})
 
@@ -122,8 +125,36 @@ class PublicationMethods(QueueBase):
             return False
         return publication.lease_revision < self.heads.get(item.decision.target_key)
 
+    def _stale_row(self, item: QueueItem) -> dict[str, Any]:
+        publication, asked = item.decision.publication, _has_command(item)
+        assert publication is not UNSET
+        return {
+            "item_key": item.key,
+            "queue_revision": item.revision,
+            "reason": "stale_revision",
+            "target_key": item.decision.target_key,
+            "publication_revision": publication.lease_revision,
+            "superseded_by_revision": self.heads.get(item.decision.target_key),
+            "lineage_claim_generation": None,
+            "retained_item_key": None,
+            "command_context": asked,
+            "acknowledgement_state": "unavailable" if asked else "not_required",
+            "acknowledgement_unavailable_reason": "projection_missing" if asked else None,
+            "successor_fence_state": None,
+            "supersede_safe": not asked,
+            "producer_run_id": publication.producer_run_id,
+            "producer_run_attempt": publication.producer_run_attempt,
+        }
+
     def _oldest_age(self, items: list[QueueItem]) -> int | None:
         return (self.now() - min(item.created_at for item in items)) // 1000 if items else None
+
+
+def _has_command(item: QueueItem) -> bool:
+    """Whether somebody waits for a status comment of the publication's review."""
+    publication = item.decision.publication
+    asked = item.decision if publication is UNSET else publication.producer_decision
+    return asked.command_status_marker is not UNSET or asked.status_comment_id is not UNSET
 
 
 def _row(item: QueueItem) -> dict[str, Any]:
