@@ -159,6 +159,12 @@ async def test_what_is_removed_is_removed_whole() -> None:
     assert await rewritten("<p>a<p>b</p></p>c", ("p", {"element": lambda e: e.remove()})) == b"c"
 
 
+@pytest.mark.parametrize("content", [ReadableStream([b"x"]), js.Response.new("x"), js.Blob.new(["x"])])
+async def test_streams_cannot_be_inserted(content: Any) -> None:
+    with pytest.raises(JsException, match="read their text first"):
+        await element("<p>", "p", lambda e: e.append(content))
+
+
 async def test_content_is_used_within_its_handler_alone() -> None:
     held: list[Any] = []
     await element("<p>", "p", held.append)

@@ -22,6 +22,8 @@ VOID: Final = frozenset(
 def content_of(content: Any, options: Any, more: dict[str, Any]) -> str:
     """What is inserted: text with its `<`, `>` and `&` escaped, or as it is with `{"html": True}`."""
     given = {**dict(options or {}), **more}
+    if hasattr(content, "getReader") or hasattr(content, "arrayBuffer"):
+        raise JsTypeError("HTMLRewriter: streams and responses cannot be inserted here; read their text first.")
     text = js_string(content)
     return text if given.get("html") else text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
