@@ -126,7 +126,7 @@ class KvNamespace(Binding):
 
 
 class Page(JsDict):
-    """One page of a list. `page.keys` is the list of keys, as on the platform; called, it is a dictionary's `keys()`."""
+    """One page of a list. `page.keys` is the list of keys, as on the platform; called, it is that of a dictionary."""
 
     __slots__ = ()
 
