@@ -37,6 +37,10 @@ async def origin(scope: Any, receive: Any, send: Any) -> None:
         await answer(200, text.encode(), (b"x-one", b"1"), (b"set-cookie", b"a=1"), (b"set-cookie", b"b=2"))
     elif path == "/redirect":
         await answer(302, b"", (b"location", b"/echo"))
+    elif path == "/seen":
+        while (await receive()).get("more_body"):
+            pass
+        await answer(303, b"", (b"location", b"/echo"))
     elif path == "/loop":
         await answer(302, b"", (b"location", b"/loop"))
     elif path == "/zip":
@@ -113,6 +117,20 @@ async def test_redirects(base: str) -> None:
         await fetch(f"{base}/redirect", redirect="error")
     with pytest.raises(OSError, match="redirects"):
         await fetch(f"{base}/loop")
+
+
+async def test_redirects_of_a_streamed_body(base: str) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"a"
+        yield b"b"
+
+    seen = await fetch(f"{base}/seen", method="POST", body=chunks(), headers={"x-a": "1"})
+    assert (seen.status, seen.url, seen.redirected) == (200, f"{base}/echo", True)
+    data = await seen.json()
+    assert (data.method, data.body, ["x-a", "1"] in data.headers) == ("GET", "", True)
+    assert (await fetch(f"{base}/seen", method="POST", body=chunks(), redirect="manual")).status == 303
+    with pytest.raises(OSError, match="cannot follow"):
+        await fetch(f"{base}/redirect", method="POST", body=chunks())
 
 
 async def test_a_packed_body_is_unpacked_and_can_be_passed_on(base: str) -> None:

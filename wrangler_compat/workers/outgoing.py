@@ -109,6 +109,12 @@ async def _send(request: Request) -> Response:
     try:
         sent = httpx.Request(str(request.method), url, headers=fields.raw(), content=content)
         answer = await client().send(sent, stream=True, follow_redirects=follow)
+        redirected = bool(answer.history)
+        if request.redirect == "follow" and not follow and answer.status_code == 303 and answer.next_request:
+            # the only redirect that a streamed body can follow: it goes on without one (Fetch 4.4, step 11)
+            await answer.aclose()
+            answer = await client().send(answer.next_request, stream=True, follow_redirects=True)
+            redirected = True
     except httpx.InvalidURL as error:
         raise TypeError(f"Invalid URL: {error}") from error
     except httpx.HTTPError as error:
@@ -116,7 +122,7 @@ async def _send(request: Request) -> Response:
     if answer.is_redirect and (request.redirect == "error" or (request.redirect == "follow" and not follow)):
         await answer.aclose()
         raise OSError(f"fetch to {url} was redirected, which {_why(request)}")
-    return _response(answer, request.signal)
+    return _response(answer, request.signal, redirected=redirected)
 
 
 def _why(request: Request) -> str:
@@ -125,7 +131,7 @@ def _why(request: Request) -> str:
     return "a streamed body cannot follow"
 
 
-def _response(answer: httpx.Response, signal: Any) -> Response:
+def _response(answer: httpx.Response, signal: Any, *, redirected: bool) -> Response:
     coded = [
         coding.strip().lower() for coding in answer.headers.get("content-encoding", "").split(",") if coding.strip()
     ]
@@ -138,7 +144,7 @@ def _response(answer: httpx.Response, signal: Any) -> Response:
     body = Body(stream=ReadableStream(_Chunks(answer, signal, decode=decode))) if has_body else None
     if body is None:
         _close_soon(answer, asyncio.get_running_loop())
-    return Response.received(answer.status_code, headers, body, url=str(answer.url), redirected=bool(answer.history))
+    return Response.received(answer.status_code, headers, body, url=str(answer.url), redirected=redirected)
 
 
 class _Chunks:
