@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moorage.protocols.javascript import to_number
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 TABLE: Final = "_cf_KV"
 MAX_VALUE_BYTES: Final = 2_200_000
+# Pairs that `kv.list()` reads at once: more after a page of few bytes, fewer after one of many.
+FIRST_PAGE: Final = 8
+MAX_PAGE: Final = 256
+PAGE_BYTES: Final = 256 * 1024
 
 _GET: Final = "SELECT value FROM _cf_KV WHERE key=?"
 _PUT: Final = "INSERT INTO _cf_KV(key,value) VALUES(?,?) ON CONFLICT(key) DO UPDATE SET value=excluded.value"
@@ -161,12 +165,40 @@ class KeyValueTable:
         return [(key, loads(data)) for key, data in rows]
 
     def iterate(self, selection: Range) -> Iterator[tuple[str, Any]]:
-        """Yields the pairs of a range while they are read."""
-        if not self._database.has_table(TABLE):
-            return
-        rows = self._database.connection.execute(*select(selection))
-        # `deleteAll` gives up open cursors: SQLite would lock the table they read.
-        self._database.cursors.add(rows)
-        given = self._database.deletions
-        while given == self._database.deletions and (row := rows.fetchone()) is not None:
-            yield row[0], loads(row[1])
+        """Yields the pairs of a range while they are read; what is written meanwhile shows, `deleteAll` ends it.
+
+        Pairs are read by the page and anew after a write: a statement that stays open would keep the -wal from ever
+        being restarted, and the table from being dropped.
+        """
+        database = self._database
+        deletions = database.deletions
+        left = selection.limit
+        page = FIRST_PAGE
+        while database.has_table(TABLE):
+            count = page if left is None else min(left, page)
+            rows = database.connection.execute(*select(replace(selection, limit=count))).fetchall()
+            read = self._changes()
+            small = sum(len(data) for _, data in rows) < PAGE_BYTES
+            page = min(page * 2, MAX_PAGE) if small else max(page // 2, 1)
+            given = 0
+            for key, data in rows:
+                given += 1
+                yield key, loads(data)
+                if deletions != database.deletions:
+                    return
+                if self._changes() != read:
+                    break
+            else:
+                if len(rows) < count:
+                    return
+            left = None if left is None else left - given
+            if left == 0:
+                return
+            if selection.reverse:
+                selection = replace(selection, end=key)
+            else:
+                selection = replace(selection, start=None, after=key)
+
+    def _changes(self) -> tuple[int, int]:
+        """Another value after every write and every rollback."""
+        return self._database.connection.total_changes, self._database.generation
