@@ -17,7 +17,7 @@ from typing import Final
 from moorage.protocols import records as rules
 
 from ..errors import NotFound
-from ..records import AsyncRecords, Item, Record
+from ..records import JOURNAL_PAGE, AsyncRecords, Item, Record
 from ..snapshots import AsyncSnapshots, Snapshot, SnapshotDiffers
 from .archive import UnsafeArchive, extract_snapshot
 from .local import check_names, digest_here, entries, remove
@@ -26,6 +26,9 @@ from .staging import Staging
 
 log = logging.getLogger("moorage.clients.hydrate")
 
+PAGE_ROWS: Final = JOURNAL_PAGE
+NOTED_PAGES: Final = 20
+"""After so many pages of a journal is it noted how far the run is: a killed one goes on from there."""
 HEALED_ONE_BY_ONE: Final = 200
 """With more differences than this between a snapshot and the lists the whole journal is replayed."""
 
@@ -94,6 +97,7 @@ class Repositories:
         since = self._staging.repositories.get(slug)
         if since is None:
             since = await self._from_snapshot(slug, folder)
+            self._note(slug, since)
         watermark = await self._replay(slug, folder, since)
         if watermark < since:
             log.warning("THE STORE OF %s WENT BACK from revision %d to %d, starting afresh", slug, since, watermark)
@@ -105,9 +109,13 @@ class Repositories:
             differences = await self.differences(slug, folder)
         for number in differences:
             store_item(folder, await self._records.item(slug, number))
-        self._staging.repositories[slug] = watermark
-        self._staging.save()
+        self._note(slug, watermark)
         return watermark
+
+    def _note(self, slug: str, revision: int) -> None:
+        """Keeps up to which store revision a repository is whole; a part of the journal, which is in that order, counts."""
+        self._staging.repositories[slug] = revision
+        self._staging.save()
 
     def keep(self, slugs: Collection[str]) -> None:
         """Removes repositories that are not among `slugs`, left by an earlier run. Raises CannotBeFiles."""
@@ -189,15 +197,20 @@ class Repositories:
     async def _replay(self, slug: str, folder: Path, since: int) -> int:
         watermark: int | None = None
         storing: asyncio.Future[None] | None = None
+        stored, pages = since, 0
         with self._progress.bar(f"{slug} journal", None) as bar:
             try:
-                async for page in self._records.pages(slug, since=since):
+                async for page in self._records.pages(slug, since=since, limit=PAGE_ROWS):
                     watermark = page.revision if watermark is None else watermark
                     # a page is written while the next one is on its way
                     if storing is not None:
                         await asyncio.shield(storing)
+                        pages += 1
+                        if pages % NOTED_PAGES == 0:
+                            self._note(slug, stored)
                     records = [row.record for row in page.rows]
                     storing = asyncio.ensure_future(asyncio.to_thread(store, folder, records))
+                    stored = page.rows[-1].store_revision if page.rows else stored
                     bar.update(len(records))
             finally:
                 # also when a page does not come: nothing is written behind the back of whoever goes on from here

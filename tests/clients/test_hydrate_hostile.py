@@ -1,5 +1,6 @@
 """Hydrate against a service that lies, a folder with links in it, and a run that is cut off wherever it may be."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import httpx
 import pytest
 
 from moorage.clients.errors import ClientError, InvalidAnswer, TransportError
-from moorage.clients.hydrate import Difference, Wanted, check, hydrate, replacing
+from moorage.clients.hydrate import Difference, Wanted, check, hydrate, replacing, repositories
 from moorage.clients.hydrate.local import CannotBeFiles, check_names, folds_case
 from tests.clients.hydrate_world import ALL, SLUG, World, read_tree
 from tests.support.plane import Plane
@@ -249,3 +250,27 @@ async def test_a_run_killed_once_the_tree_is_in_its_place_is_not_gone_on_from(
     assert not report.resumed
     assert read_tree(tmp_path / "state") == world.tree
     assert sorted(path.name for path in tmp_path.iterdir()) == [".state.lock", "state"]
+
+
+async def test_a_journal_that_was_cut_off_goes_on_where_it_was(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repositories, "PAGE_ROWS", 4)
+    monkeypatch.setattr(repositories, "NOTED_PAGES", 1)
+    for number in range(1, 11):
+        await world.item(number, f"item {number}\n")
+    await world.commit("c" * 40, "commit\n")
+    world.fail, world.fail_after = "records/export", 6
+    with pytest.raises(TransportError):
+        await hydrate(world.http, tmp_path / "state", Wanted(trees=()))
+    await world.item(2, None)
+    await world.item(9, "changed meanwhile\n")
+    await world.commit("d" * 40, "commit\n")
+    world.fail = None
+    world.transport.seen.clear()
+
+    await hydrate(world.http, tmp_path / "state", Wanted(trees=()))
+
+    asked = [json.loads(request.content) for request in world.transport.seen if "export" in request.url.path]
+    assert asked[0]["sinceRevision"] >= 16
+    assert read_tree(tmp_path / "state") == world.tree
