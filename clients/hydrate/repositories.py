@@ -113,7 +113,7 @@ class Repositories:
         return watermark
 
     def _note(self, slug: str, revision: int) -> None:
-        """Keeps up to which store revision a repository is whole; a part of the journal, which is in that order, counts."""
+        """Keeps up to which store revision a repository is whole; a part of its journal, so ordered, counts too."""
         self._staging.repositories[slug] = revision
         self._staging.save()
 
