@@ -116,6 +116,16 @@ def direct_lifecycle_of(item: QueueItem) -> DirectLifecycle | None:
     return decision.publication.direct_lifecycle
 
 
+def plans_of(item: QueueItem) -> list[DirectLifecycle]:
+    """The plans that the item carries: its lease's, and the one that a next holder is to follow up."""
+    publications = [
+        decision.publication
+        for decision in (item.lease_decision, item.decision)
+        if decision is not None and decision.publication is not UNSET
+    ]
+    return [one.direct_lifecycle for one in publications if one.direct_lifecycle is not UNSET]
+
+
 def as_review(item: QueueItem) -> QueueItem:
     """What is to be reviewed again: the newest decision, or that of the producer where it is a publication."""
     publication = item.decision.publication

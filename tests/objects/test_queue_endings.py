@@ -194,6 +194,54 @@ def test_the_terminal_fact_of_every_plan(
     assert (row["plan_kind"], row["terminal_disposition"]) == (lifecycle, fact)
 
 
+class TestOvertaken:
+    """A plan that nobody follows up, since something newer came, is no open fact for ever."""
+
+    @pytest.fixture
+    def held(self, harness: QueueHarness) -> dict[str, Any]:
+        enqueue(harness, "d-1", decision(7))
+        held = claim(harness)
+        harness.ok("publish_directly", plan(7, KEY, 1, 1))
+        return held
+
+    def fact(self, harness: QueueHarness) -> Any:
+        (row,) = harness.queue.direct.lifecycle(KEY)
+        return row["terminal_disposition"]
+
+    def test_its_lease_was_withdrawn(self, harness: QueueHarness, held: dict[str, Any]) -> None:
+        enqueue(harness, "d-2", decision(7, "edited", supersedes=True))
+        assert self.fact(harness) == "superseded"
+
+    def test_its_holder_fell_silent_before_a_newer_one(self, harness: QueueHarness, held: dict[str, Any]) -> None:
+        enqueue(harness, "d-2", decision(7, "edited"))
+        assert self.fact(harness) is None
+        harness.advance(3 * HOUR)
+        assert self.fact(harness) == "superseded"
+
+    def test_its_holder_failed_before_a_newer_revision(self, harness: QueueHarness, held: dict[str, Any]) -> None:
+        enqueue(harness, "d-2", decision(7, "edited"))
+        harness.ok("complete_lease", {**held, "outcome": "failure"})
+        assert self.fact(harness) == "requeue"
+
+    def test_it_waited_when_a_newer_event_came(self, harness: QueueHarness, held: dict[str, Any]) -> None:
+        harness.ok("complete_lease", {**held, "outcome": "failure"})
+        assert self.fact(harness) is None
+        enqueue(harness, "d-2", decision(7, "edited"))
+        assert self.fact(harness) == "superseded"
+
+    def test_it_waited_when_a_newer_publication_came(self, harness: QueueHarness, held: dict[str, Any]) -> None:
+        harness.ok("complete_lease", {**held, "outcome": "failure"})
+        enqueue(harness, "d-2", publication(7, 900, lease_revision=2))
+        assert self.fact(harness) == "superseded"
+
+    def test_another_holder_follows_it_up(self, harness: QueueHarness, held: dict[str, Any]) -> None:
+        harness.advance(3 * HOUR)
+        assert self.fact(harness) is None
+        again = claim(harness, "502")
+        harness.ok("complete_lease", {**again, "outcome": "success"})
+        assert self.fact(harness) == "review_completed_routed"
+
+
 class TestRecovery:
     """A failed shard's one attempt more."""
 

@@ -90,6 +90,10 @@ class QueueBase:
         """See `DirectPublicationMethods`."""
         raise NotImplementedError
 
+    def end_overtaken(self, before: QueueItem, after: QueueItem | None) -> None:
+        """See `DirectPublicationMethods`."""
+        raise NotImplementedError
+
     def dead_letter_room(self) -> bool:
         """See `DeadLetterMethods`."""
         raise NotImplementedError

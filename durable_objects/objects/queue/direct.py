@@ -18,7 +18,7 @@ from moorage.protocols.javascript import to_safe_integer
 from moorage.protocols.publication import direct as rules
 from moorage.protocols.publication.direct import DirectPlan, InvalidPlan
 from moorage.protocols.queue.decisions import DirectLifecycle
-from moorage.protocols.queue.endings import Ending, direct_lifecycle_of
+from moorage.protocols.queue.endings import Ending, direct_lifecycle_of, plans_of
 from moorage.protocols.queue.items import QueueItem
 from moorage.protocols.wire import Reply, reply, wire_method
 from moorage.protocols.wire.publication import (
@@ -320,6 +320,13 @@ class DirectPublicationMethods(QueueBase):
         elif not ending.requeued:
             ended = rules.terminal_disposition(found, outcome, ending.burial is not None, disposition)
             self.direct.end_lifecycle(found, ended, f"completed_{outcome}", self.now())
+
+    def end_overtaken(self, before: QueueItem, after: QueueItem | None) -> None:
+        """The terminal fact of a plan that nobody follows up any more: something newer took the place of `before`."""
+        kept = [] if after is None else plans_of(after)
+        for found in plans_of(before):
+            if found not in kept and found.revision is not UNSET:
+                self.direct.end_lifecycle(found, "superseded", "newer_revision", self.now())
 
 
 def _review_of(item: QueueItem, plan: DirectPlan) -> Review:

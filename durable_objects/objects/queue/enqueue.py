@@ -148,6 +148,7 @@ class EnqueueMethods(QueueBase):
             present, decision, revision, self.now(), self.settings, withdraw=withdraw, not_before=self.not_before()
         )
         self.items.put(after, present)
+        self.end_overtaken(present, after)
 
     def _admit_publication(self, decision: Decision) -> dict[str, Any]:
         """Only the newest lease revision of an item may be published
@@ -186,6 +187,7 @@ class EnqueueMethods(QueueBase):
                 continue
             if (publication.lease_revision or 0) < revision:
                 self.items.remove(item)
+                self.end_overtaken(item, None)
                 removed += 1
         if removed:
             self.count("publication", "superseded", removed)

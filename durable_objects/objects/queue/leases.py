@@ -114,6 +114,8 @@ class LeaseMethods(EnqueueMethods, DeadLetterMethods):
             self.items.remove(item)
         else:
             self.items.put(ending.item, item)
+        if item.has_newer_revision:
+            self.end_overtaken(item, ending.item)
         for name in ending.counters:
             self.count(item.lane, name)
         if ending.burial is not None:

@@ -79,6 +79,7 @@ class PublicationMethods(QueueBase):
         ):
             return False
         self.items.remove(item)
+        self.end_overtaken(item, None)
         self.count("publication", "superseded")
         return True
 
