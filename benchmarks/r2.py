@@ -1,5 +1,7 @@
 """Objects in and out of a bucket on disk, beside the bare file system doing the same in the same run.
 
+Small ones are kept in the bucket's SQLite file, larger ones in files of their own.
+
 The baseline of a put is a new file, written, hashed (MD5, which is the etag), synced and renamed; of a get, reading
 it. It runs in as many threads as there are callers.
 """
@@ -18,7 +20,12 @@ from typing import Any
 from moorage.r2 import Bucket, R2ObjectBody, open_bucket
 
 KIBIBYTE = 1024
-CASES = (("64 KiB", 64 * KIBIBYTE, 400), ("5 MiB", 5 * KIBIBYTE**2, 24))
+CASES = (
+    ("64 KiB", 64 * KIBIBYTE, 400),
+    ("128 KiB", 128 * KIBIBYTE, 300),  # the largest that is kept in the catalogue
+    ("192 KiB", 192 * KIBIBYTE, 300),
+    ("5 MiB", 5 * KIBIBYTE**2, 24),
+)
 CALLERS = (1, 16)
 
 
