@@ -81,11 +81,11 @@ class Subject(DurableObject):
                 async with asyncio.timeout(60):
                     await self.run(inner[0], sections)
             case "cancel":
-                task = asyncio.create_task(self._wait("clock", 10_000))
+                waiting = asyncio.create_task(self._wait("clock", 10_000))
                 await asyncio.sleep(0)
-                task.cancel()
+                waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):
-                    await task
+                    await waiting
                 await self.run(inner[0], sections)
 
     async def _wait(self, kind: str, argument: int) -> None:
