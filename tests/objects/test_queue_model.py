@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from moorage.protocols.queue.endings import plans_of
 from moorage.protocols.queue.items import HELD
 from tests.objects.queue_harness import QueueHarness, decision, plan, publication
 
@@ -291,6 +292,18 @@ class ReviewQueueMachine(RuleBasedStateMachine):
             row["head_due_at"] = head[0]["due_at"] if head else None
             row["head_created_at"] = head[0]["created_at"] if head else None
         assert kept == true
+
+    @invariant()
+    def an_open_plan_is_somebodys(self) -> None:
+        if not hasattr(self, "harness"):
+            return
+        rows = self.harness.storage.sql.exec(
+            "SELECT fence_key, revision FROM exact_review_lifecycle_projection_v1 WHERE terminal_at IS NULL"
+        ).toArray()
+        for row in rows:
+            item = self.harness.queue.items.get(row["fence_key"])
+            carried = [] if item is None else [(found.fence_key, found.revision) for found in plans_of(item)]
+            assert (row["fence_key"], row["revision"]) in carried
 
     @invariant()
     def receipts_never_change(self) -> None:
