@@ -256,6 +256,7 @@ async def test_a_look_needs_no_thread_until_the_disk_was_needed(
     catalogue: Catalogue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = threading.current_thread().name
+    monkeypatch.setattr("moorage.r2.backends.file_catalogue._blocks_read", lambda: 0)
     assert await catalogue.look(thread_of) == here
     blocks = iter([0, 128])
     monkeypatch.setattr("moorage.r2.backends.file_catalogue._blocks_read", lambda: next(blocks))
