@@ -18,10 +18,15 @@ def chronology(event: Event) -> Chronology:
 def unique(events: Iterable[Event], prefixes: tuple[str, ...] = ("",)) -> list[Event]:
     """The events whose type has one of `prefixes`, in chronological order, each once.
 
-    A spool and a tree may both hold one event; only what is wanted is held in memory.
+    A spool and a tree may both hold one event, under two writers' clocks: the earlier one counts, whatever the order
+    they come in. Only what is wanted is held in memory.
     """
-    wanted = (event for event in events if event.record["event_type"].startswith(prefixes))
-    return sorted({event.event_id: event for event in wanted}.values(), key=chronology)
+    kept: dict[str, tuple[Chronology, str, Event]] = {}
+    for event in events:
+        if event.record["event_type"].startswith(prefixes):
+            entry = (chronology(event), event.line, event)
+            kept[event.event_id] = min(entry, kept.get(event.event_id, entry), key=lambda each: each[:2])
+    return [event for _, _, event in sorted(kept.values(), key=lambda each: each[0])]
 
 
 def subject_name(subject: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from moorage.clients.ledger.views import view_text
 from moorage.protocols.ledger.canonical import canonical_digest
-from moorage.protocols.ledger.events import Event
+from moorage.protocols.ledger.events import Event, build_event, event_input
 from moorage.protocols.ledger.filters import event_filter, parse_subject
 from moorage.protocols.ledger.folds import (
     FOLDS,
@@ -33,6 +33,28 @@ def test_order_and_repetition_do_not_matter(name: str, events: list[Event], seed
     shuffled = events + random.Random(seed).sample(events, len(events) // 2)
     random.Random(seed).shuffle(shuffled)
     assert view_text(FOLDS[name](iter(shuffled))) == expected
+
+
+@pytest.mark.parametrize("name", sorted(FOLDS))
+@settings(max_examples=30)
+@given(events=event_sets(), seed=st.integers(), earlier=st.booleans())
+def test_nor_does_it_matter_whose_clock_a_replay_has(
+    name: str, events: list[Event], seed: int, earlier: bool
+) -> None:
+    clock = "2026-07-12T09:00:00.000Z" if earlier else "2026-07-12T11:00:00.000Z"
+    both = [*events, *(_replayed(event, clock) for event in events)]
+    expected = view_text(FOLDS[name](both))
+    random.Random(seed).shuffle(both)
+    assert view_text(FOLDS[name](both)) == expected
+
+
+def _replayed(event: Event, clock: str) -> Event:
+    given = event_input(event.record)
+    if event.is_source_time:
+        given["occurredAt"] = event.occurred_at
+    again = build_event(given, recorded_at=clock)
+    assert again.replay_text == event.replay_text
+    return again
 
 
 def _at(index: int, kind: str, status: str, second: int, **more: Any) -> Event:
