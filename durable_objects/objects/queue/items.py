@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from moorage.protocols.javascript import MAX_SAFE_INTEGER
 from moorage.protocols.queue.items import HELD, QueueItem, due_at
 
 SCHEMA: Final = (Path(__file__).parent / "schema.sql").read_text()
@@ -52,8 +53,17 @@ QUERIES: Final = {
     " AND state = 'pending' ORDER BY due_at, created_at, item_key LIMIT 1",
     "ready": "SELECT count(*) AS n FROM (SELECT 1 FROM exact_review_queue_items WHERE lane = ? AND state = 'pending'"
     " AND due_at <= ? LIMIT ?)",
-    "oldest_dispatch": "SELECT due_at FROM exact_review_queue_items WHERE lane = ? AND state = 'dispatching'"
-    " AND due_at IS NOT NULL ORDER BY due_at LIMIT 1",
+    "oldest_dispatch": "SELECT item_key, due_at FROM exact_review_queue_items WHERE lane = ?"
+    " AND state = 'dispatching' AND due_at IS NOT NULL ORDER BY due_at LIMIT 1",
+    # a column must not stand in LIMIT: each repository is counted up to the limit of all, then cut to its own room
+    "admissible": "SELECT coalesce(sum(min(max(0, ? - t.dispatching - t.leased), (SELECT count(*) FROM (SELECT 1"
+    " FROM exact_review_queue_items WHERE lane = t.lane AND target_repo = t.target_repo AND state = 'pending'"
+    " AND due_at <= ? LIMIT ?)))), 0) AS n FROM (SELECT lane, target_repo, dispatching, leased"
+    " FROM exact_review_queue_targets WHERE lane = ? AND head_due_at <= ? ORDER BY head_due_at LIMIT ?) AS t",
+    "oldest_ready": "SELECT min(created_at) AS at FROM (SELECT created_at FROM exact_review_queue_items"
+    " WHERE lane = ? AND state = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?)",
+    "oldest_backoff": "SELECT min(created_at) AS at FROM (SELECT created_at FROM exact_review_queue_items"
+    " WHERE lane = ? AND state = 'pending' AND due_at > ? ORDER BY due_at LIMIT ?)",
     "older_ready": "SELECT count(*) FILTER (WHERE created_at < ?) AS older FROM (SELECT created_at"
     " FROM exact_review_queue_items WHERE lane = ? AND state = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?)",
 }
@@ -146,10 +156,30 @@ class QueueItems:
         """How many waiting items are ready; exact up to a thousand."""
         return int(self._sql.exec(QUERIES["ready"], lane, now, OLDER_READY_WINDOW).one()["n"])
 
-    def oldest_dispatch(self, lane: str) -> int | None:
-        """When the hand-out that lapses first was made, or None."""
+    def admissible(self, lane: str, now: int, target_capacity: int) -> int:
+        """How many ready items are for repositories with room, each up to its room; exact up to a thousand
+        repositories."""
+        limits = target_capacity, now, OLDER_READY_WINDOW, lane, now, OLDER_READY_WINDOW
+        return int(self._sql.exec(QUERIES["admissible"], *limits).one()["n"])
+
+    def oldest_waiting(self, lane: str, now: int) -> tuple[int | None, int | None]:
+        """Creation of the oldest item that is ready, and of the oldest that is not; of the thousand due first."""
+        ready, backoff = (
+            self._sql.exec(QUERIES[name], lane, now, OLDER_READY_WINDOW).one()["at"]
+            for name in ("oldest_ready", "oldest_backoff")
+        )
+        return ready, backoff
+
+    def oldest_dispatch(self, lane: str) -> tuple[str, int] | None:
+        """Key and time of the hand-out that lapses first, or None."""
         rows = self._sql.exec(QUERIES["oldest_dispatch"], lane).toArray()
-        return rows[0]["due_at"] - self._dispatch_lease_ms if rows else None
+        return (rows[0]["item_key"], rows[0]["due_at"] - self._dispatch_lease_ms) if rows else None
+
+    def oldest_claim(self, lane: str) -> tuple[str, int] | None:
+        """Key and time of the oldest claim, or None; of the thousand leases that end first."""
+        held = self.due(lane, "leased", MAX_SAFE_INTEGER, OLDER_READY_WINDOW)
+        claims = [(item.claimed_at, item.key) for item in held if item.claimed_at is not None]
+        return (min(claims)[1], min(claims)[0]) if claims else None
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """Items by lane and state; read once and kept in memory from then on."""

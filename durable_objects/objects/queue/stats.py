@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.protocols.javascript import iso_time, to_safe_integer
-from moorage.protocols.queue import scheduled
+from moorage.protocols.queue import health, scheduled
 from moorage.protocols.queue.dispatch import Dispatcher
 from moorage.protocols.queue.items import DispatchFailure, QueueItem
 from moorage.protocols.wire import Reply, reply, wire_method
@@ -21,13 +21,16 @@ from .dead_letters import DeadLetterMethods
 from .direct import DirectPublicationMethods
 
 TARGETS_SHOWN = 100
-HANDOFF_WARNING_MS = 120_000
-HANDOFF_STALLED_MS = 240_000
+PUBLICATION_ENDINGS = ("published", "superseded", "semantic_deduped", "retried", "dead_lettered")
 SHED_REASONS = ("backpressure", "scheduled_rate", "unattributed")
 
 
 def _iso(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else iso_time(milliseconds)
+
+
+def _age(since: int | None, now: int) -> int | None:
+    return None if since is None else max(0, now - since) // health.SECOND
 
 
 def _failure(failed: DispatchFailure | None) -> dict[str, Any]:
@@ -112,19 +115,20 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
         await self.reschedule()
         now, counts, totals = self.now(), self.items.counts(), self.metrics.totals()
         review, publication = self._review_lane(counts, totals), self._publication_lane(counts, totals)
+        phases, pressure = self._phases(counts), self._pressure(review)
         wake = self.next_wake()
         value = {
             "generated_at": iso_time(now),
             "pending": review["pending"],
             "ready_pending": review["ready"],
-            "admissible_pending": min(review["ready"], review["available_slots"]),
+            "admissible_pending": pressure["admissible_pending"],
             "shed_since_reset": sum(review["shed_reasons_since_reset"].values()),
             "dispatching": review["dispatching"],
             "leased": review["leased"],
-            **self._oldest("review"),
-            "handoff_health": self._handoff(review),
+            **self._oldest(phases),
+            "handoff_health": self._handoff(review, phases),
             "lanes": {"review": review, "publication": publication},
-            "pressure": self._pressure(review),
+            "pressure": pressure,
             "next_wake_at": _iso(wake),
             "dispatcher": _dispatcher(self.dispatcher()),
             "target_stats": [
@@ -145,21 +149,35 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
         }
         return reply(value)
 
-    def _oldest(self, lane: str) -> dict[str, Any]:
-        now = self.now()
-        found: dict[str, Any] = {}
+    def _phases(self, counts: Mapping[tuple[str, str], int]) -> health.Phases:
+        """Reviews by state; each state's oldest is the one that has been in it longest."""
+
+        def phase(state: str, oldest: tuple[str, int] | None) -> health.Phase:
+            key, since = oldest or (None, None)
+            return health.Phase(counts["review", state], since, key)
+
+        return health.Phases(
+            phase("pending", self.items.oldest("review", "pending")),
+            phase("dispatching", self.items.oldest_dispatch("review")),
+            phase("leased", self.items.oldest_claim("review")),
+        )
+
+    def _oldest(self, phases: health.Phases) -> dict[str, Any]:
+        now, found = self.now(), dict[str, Any]()
         for state in ("pending", "dispatching", "leased"):
-            oldest = self.items.oldest(lane, state)
-            found[f"oldest_{state}_at"] = _iso(oldest[1]) if oldest else None
-            found[f"oldest_{state}_age_seconds"] = (now - oldest[1]) // 1000 if oldest else None
+            phase: health.Phase = getattr(phases, state)
+            found[f"oldest_{state}_at"] = _iso(phase.since)
+            found[f"oldest_{state}_age_seconds"] = phase.age(now)
             if state == "pending":
-                found["oldest_pending_key"] = oldest[0] if oldest else None
+                found["oldest_pending_key"] = phase.key
         return found
 
     def _lane(self, lane: str, counts: Mapping[tuple[str, str], int], capacity: int) -> dict[str, Any]:
         held = {state: counts[lane, state] for state in ("pending", "dispatching", "leased", "parked")}
-        ready, active = self.items.ready(lane, self.now()), held["dispatching"] + held["leased"]
+        now = self.now()
+        ready, active = self.items.ready(lane, now), held["dispatching"] + held["leased"]
         oldest = self.items.oldest(lane, "pending")
+        oldest_ready, oldest_backoff = self.items.oldest_waiting(lane, now)
         return {
             **held,
             "pending_depth": held["pending"],
@@ -169,52 +187,75 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
             "active": active,
             "available_slots": max(0, capacity - active),
             "oldest_pending_at": _iso(oldest[1]) if oldest else None,
+            "oldest_pending_age_seconds": _age(oldest[1], now) if oldest else None,
             "oldest_pending_key": oldest[0] if oldest else None,
+            "oldest_ready_at": _iso(oldest_ready),
+            "oldest_ready_age_seconds": _age(oldest_ready, now),
+            "oldest_backoff_at": _iso(oldest_backoff),
+            "oldest_backoff_age_seconds": _age(oldest_backoff, now),
             "next_attempt_at": _iso(self.items.next_due(lane, "pending")),
         }
 
     def _totals(self, lane: str, names: tuple[str, ...], totals: dict[str, int]) -> dict[str, int]:
         return {f"{name}_total": totals.get(f"{lane}.{name}", 0) for name in names}
 
-    def _flow(self, lane: str, minutes: int, names: dict[str, str]) -> dict[str, Any]:
+    def _review_flow(self, minutes: int) -> dict[str, Any]:
         window = self.metrics.window(minutes, self.now())
-        counts = {wire: window.get(f"{lane}.{name}", 0) for wire, name in names.items()}
-        rates = {f"{wire}_rate_per_hour": count * 60 // minutes for wire, count in counts.items()}
-        return {"window_minutes": minutes, **counts, **rates}
+        shed = {reason: window.get(f"review.shed.{reason}", 0) for reason in SHED_REASONS[:2]}
+        counts = {
+            wire: window.get(f"review.{name}", 0)
+            for wire, name in {"arrival": "enqueued", "successful": "completed", "retried": "retried"}.items()
+        }
+        counts["shed"] = sum(shed.values())
+        return {
+            "window_minutes": minutes,
+            **counts,
+            "shed_reasons": shed,
+            **{f"{name}_rate_per_hour": count * 60 // minutes for name, count in counts.items()},
+        }
+
+    def _publication_flow(self, minutes: int) -> dict[str, Any]:
+        window = self.metrics.window(minutes, self.now())
+        names = {"enqueued": "enqueued", "resolved": "completed"} | {name: name for name in PUBLICATION_ENDINGS}
+        counts = {wire: window.get(f"publication.{name}", 0) for wire, name in names.items()}
+        rates = {name: count * 60 // minutes for name, count in counts.items()}
+        arrivals = rates.pop("enqueued")
+        return {
+            "window_minutes": minutes,
+            **counts,
+            "arrival_rate_per_hour": arrivals,
+            **{f"{name}_rate_per_hour": rate for name, rate in rates.items()},
+            "net_drain_rate_per_hour": rates["resolved"] - arrivals,
+        }
 
     def _review_lane(self, counts: Mapping[tuple[str, str], int], totals: dict[str, int]) -> dict[str, Any]:
         names = ("enqueued", "completed", "superseded", "semantic_deduped")
-        flow = {"arrival": "enqueued", "successful": "completed", "retried": "retried"}
         shed = {reason: totals.get(f"review.shed.{reason}", 0) for reason in SHED_REASONS}
         return {
             **self._lane("review", counts, self.settings.review_capacity),
             **self._totals("review", names, totals),
             "shed_since_reset": sum(shed.values()),
             "shed_reasons_since_reset": shed,
-            "flow": {"last_15_minutes": self._flow("review", 15, flow)},
+            "flow": {"last_15_minutes": self._review_flow(15)},
         }
 
     def _publication_lane(self, counts: Mapping[tuple[str, str], int], totals: dict[str, int]) -> dict[str, Any]:
-        names = (
-            "enqueued",
-            "completed",
-            "published",
-            "superseded",
-            "semantic_deduped",
-            "retried",
-            "dead_lettered",
-            "refreshed",
-        )
-        flow = {name: name for name in names if name != "completed"} | {"resolved": "completed"}
+        names = ("enqueued", "completed", *PUBLICATION_ENDINGS, "refreshed")
+        lane = self._lane("publication", counts, self.settings.publication_capacity)
+        flow = {f"last_{minutes}_minutes": self._publication_flow(minutes) for minutes in (15, 60)}
         letters, direct, now = self.dead_letters.summary(), self.direct.counts(), self.now()
         return {
-            **self._lane("publication", counts, self.settings.publication_capacity),
+            **lane,
             **self._totals("publication", names, totals),
             "shed_since_reset": 0,
-            "flow": {
-                "last_15_minutes": self._flow("publication", 15, flow),
-                "last_60_minutes": self._flow("publication", 60, flow),
-            },
+            "flow": flow,
+            "health": health.publication_health(
+                lane["pending"],
+                lane["active"],
+                lane["parked"],
+                (lane["oldest_pending_age_seconds"] or 0) * health.SECOND,
+                flow["last_15_minutes"]["net_drain_rate_per_hour"],
+            ),
             "dead_letters": {
                 "open": letters["open"],
                 "limit": self.settings.dead_letter_limit,
@@ -235,40 +276,36 @@ class StatsMethods(DeadLetterMethods, BatchMethods, DirectPublicationMethods):
             },
         }
 
-    def _handoff(self, review: dict[str, Any]) -> dict[str, Any]:
-        """Whether hand-outs are claimed in time: the oldest one that is not says so."""
-        now = self.now()
-        oldest = self.items.oldest_dispatch("review")
-        age = now - oldest if oldest is not None else 0
-        status, reason = "healthy", "handoff_current"
-        if age >= HANDOFF_STALLED_MS:
-            status, reason = "stalled", "handoff_stalled"
-        elif age >= HANDOFF_WARNING_MS:
-            status, reason = "warning", "handoff_slow"
+    def _handoff(self, review: dict[str, Any], phases: health.Phases) -> dict[str, Any]:
+        """Whether hand-outs are claimed in time."""
+        now, lease = self.now(), self.settings.dispatch_lease_ms
+        late, stuck = health.handoff_limits(lease)
+        total = review["pending"] + review["active"] + review["parked"]
         return {
-            "status": status,
-            "reason": reason,
+            **health.handoff(phases, total, self.dispatcher().state, now, lease),
             "observed_at": iso_time(now),
-            "warning_after_seconds": HANDOFF_WARNING_MS // 1000,
-            "stalled_after_seconds": HANDOFF_STALLED_MS // 1000,
+            "warning_after_seconds": late // health.SECOND,
+            "stalled_after_seconds": stuck // health.SECOND,
             "capacity": review["capacity"],
             "active": review["active"],
             "available_slots": review["available_slots"],
             "pending_depth": review["pending"],
             "shed_since_reset": review["shed_since_reset"],
+            "phases": {state: getattr(phases, state).wire(now) for state in ("pending", "dispatching", "leased")},
         }
 
     def _pressure(self, review: dict[str, Any]) -> dict[str, Any]:
-        full, waiting = review["available_slots"] == 0, review["ready"] > 0
-        status = "saturated" if full and waiting else "busy" if review["active"] else "idle"
+        admissible = self.items.admissible("review", self.now(), self.settings.target_capacity)
+        load = health.Load(
+            review["pending"], review["ready"], min(review["ready"], admissible), review["active"], review["capacity"]
+        )
         return {
-            "status": status,
-            "reason": "capacity_exhausted" if full else "capacity_available",
-            "capacity": review["capacity"],
-            "active": review["active"],
-            "pending": review["pending"],
-            "ready_pending": review["ready"],
-            "admissible_pending": min(review["ready"], review["available_slots"]),
+            **health.pressure(load, self.dispatcher().state),
+            "capacity": load.capacity,
+            "active": load.active,
+            "pending": load.pending,
+            "ready_pending": load.ready,
+            "admissible_pending": load.admissible,
         }
 
     def _feed(self, now: int) -> dict[str, Any]:
