@@ -150,3 +150,36 @@ async def test_puts_of_one_immutable_path_race() -> None:
         found = await plane.bucket.get("ledger/v1/race")
         assert found is not None
         assert await found.bytes() == won  # type: ignore[attr-defined]
+
+
+async def test_a_chunk_whose_bytes_cannot_be_read_is_a_503() -> None:
+    """Not a 206 that breaks off: short chunks are read before the answer begins."""
+
+    class Torn:
+        key, size, customMetadata = "assets/x", 10, {"sha256": DIGEST}
+
+        async def bytes(self) -> bytes:
+            raise InternalError("blob 41b4 is shorter than its row says")
+
+    class Bucket:
+        async def get(self, *arguments: Any) -> Torn:
+            return Torn()
+
+    async with Plane() as plane:
+        plane.env.STATE_SNAPSHOTS = Bucket()
+        answer = await plane.signed("POST", BLOBS + "chunk", json.dumps(GOOD).encode())
+        assert (answer.status, answer.json()) == (503, {"error": "blob_store_unavailable"})
+
+
+@pytest.mark.parametrize("size", [1, 1024 * 1024, 1024 * 1024 + 1, 3 * 1024 * 1024])
+async def test_chunks_come_back_whole(size: int) -> None:
+    async with Plane() as plane:
+        content = bytes(range(256)) * (size // 256 + 1)
+        await plane.bucket.put("assets/x", content)
+        body = json.dumps({"path": "assets/x", "offset": 3, "length": size}).encode()
+        answer = await plane.signed("POST", BLOBS + "chunk", body)
+        served = content[3 : 3 + size]
+        assert answer.status == 206
+        assert answer.body == served
+        assert answer.headers["content-length"] == str(len(served))
+        assert answer.headers["content-range"] == f"bytes 3-{2 + len(served)}/{len(content)}"
