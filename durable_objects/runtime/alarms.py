@@ -43,6 +43,12 @@ class AlarmInvocationInfo:
     isRetry: bool
     scheduledTime: int
 
+    def __getitem__(self, name: str) -> Any:
+        return self.to_py()[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.to_py().get(name, default)
+
     def to_py(self) -> dict[str, Any]:
         """Returns the three members as a dict."""
         return {"retryCount": self.retryCount, "isRetry": self.isRetry, "scheduledTime": self.scheduledTime}

@@ -247,6 +247,8 @@ def task_factory(
     loop: asyncio.AbstractEventLoop, coro: Any, *, context: Context | None = None, **options: Any
 ) -> Task[Any]:
     """Tasks that object code starts belong to the object and to the section they were started in."""
+    if not asyncio.iscoroutine(coro) and hasattr(coro, "__await__"):
+        coro = _await(coro)  # the result of a method call, say
     turn = current
     if turn is None or type(coro) is Turn:
         return Task(coro, loop=loop, context=context, **options)

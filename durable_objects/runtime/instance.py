@@ -333,7 +333,7 @@ class Instance:
         value: Any = None
         try:
             value = handler()
-            if hasattr(value, "__await__"):
+            while hasattr(value, "__await__"):  # what is returned unawaited is awaited, as promises are
                 value = await value
             value = finish(value)
         except BaseException as raised:

@@ -13,7 +13,7 @@ from .base import DurableObject, RpcTarget
 from .bodies import outgoing_response, outgoing_stream
 from .clone import DataCloneError, copy_sized
 from .errors import DurableObjectAbort, DurableObjectError
-from .web import Blob, FormData, Headers, ReadableStream, Request, Response
+from .web import Blob, FormData, Headers, PlatformRequest, PlatformResponse, ReadableStream, Request, Response
 
 if TYPE_CHECKING:
     from .instance import Instance
@@ -43,6 +43,8 @@ def copy_across(value: Any, home: Instance | None) -> Any:
         return value
 
     def foreign(item: Any) -> Any:
+        if isinstance(item, PlatformRequest | PlatformResponse):
+            item = item.message
         if isinstance(item, PASSED):
             if home is None:
                 return item

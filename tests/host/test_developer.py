@@ -415,3 +415,18 @@ def test_an_environment_of_another_python_is_told(worker: Path, caplog: pytest.L
     with WorkerServer(WorkerOptions(worker)) as server:
         assert server.fetch("/").text == "hello"
     assert "another version of Python" in caplog.text
+
+
+def test_what_the_process_prints_into_the_folder_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from watchfiles import Change
+
+    log = tmp_path / "out.txt"
+    log.write_text("a line\n")
+    accepts = reload._Filter(tmp_path / "state")
+    assert accepts(Change.modified, str(log))
+    with open(log) as file:
+        real = os.fstat
+        monkeypatch.setattr(reload.os, "fstat", lambda number: real(file.fileno() if number == 1 else number))
+        assert not accepts(Change.modified, str(log))

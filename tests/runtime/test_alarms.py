@@ -39,7 +39,7 @@ class Alarmed(DurableObject):
 
     async def alarm(self, info: Any) -> None:
         left: int = (await self.ctx.storage.get("fail")) or 0
-        RAN.append((str(self.ctx.id.name), info.retryCount, info.isRetry))
+        RAN.append((str(self.ctx.id.name), info["retryCount"], info.get("isRetry")))
         if left:
             await self.ctx.storage.put("fail", left - 1)
             raise RuntimeError("not yet")

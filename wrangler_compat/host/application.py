@@ -21,6 +21,8 @@ _access = logging.getLogger("moorage.host.access")
 _log = logging.getLogger("moorage.host")
 
 _JSON: Final = (b"content-type", b"application/json; charset=utf-8")
+# uvicorn writes it in front of every answer; a fetched response that is passed on has one of its own
+_SERVER_FIELDS: Final = frozenset({b"date"})
 CLIENT_GONE: Final = 499
 """What the log and the counters say of a request whose client hung up before there was an answer."""
 
@@ -88,7 +90,8 @@ class Application:
             if response.passthrough:
                 response.raise_failure()
             else:
-                await response.send(exchange.send, head=scope["method"] == "HEAD", gone=request.disconnected)
+                head = scope["method"] == "HEAD"
+                await response.send(exchange.send, head=head, gone=request.disconnected, without=_SERVER_FIELDS)
         except BodyTooLarge:
             if not exchange.started:
                 # the rest of the body is never read, so the connection cannot be used again

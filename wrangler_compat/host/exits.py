@@ -61,8 +61,9 @@ class TaskContainment:
         self._loop.set_task_factory(self._make)
 
     def _make(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
-        # inside an object the task is contained by its gate
-        if gate.current is None and in_worker() and type(coroutine) is not gate.Turn:
+        # inside an object the task is contained by its gate; what is only awaitable becomes a coroutine there
+        ordinary = asyncio.iscoroutine(coroutine) and type(coroutine) is not gate.Turn
+        if ordinary and gate.current is None and in_worker():
             coroutine = Contained(coroutine)
         if self._inner is None:
             return asyncio.Task(coroutine, loop=loop, **options)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -55,12 +56,23 @@ class ReloadingHost(Host):
             self.settings = settings
 
 
+def _is_output(path: str) -> bool:
+    """Whether this process's own output goes to that file."""
+    try:
+        file = os.stat(path)
+        return any(os.path.samestat(file, os.fstat(descriptor)) for descriptor in (1, 2))
+    except OSError:
+        return False
+
+
 class _Filter(DefaultFilter):
     def __init__(self, state: Path) -> None:
         super().__init__()
         self._state = state.resolve()
 
     def __call__(self, change: object, path: str) -> bool:
+        if _is_output(path):
+            return False  # `moorage dev > log.txt` must not reload for its own lines
         if Path(path).is_relative_to(self._state):
             return False
         name = Path(path).name

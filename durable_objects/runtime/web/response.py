@@ -232,14 +232,19 @@ class Response(Message):
         return raw
 
     async def send(
-        self, send: Send, *, head: bool = False, gone: Callable[[], Awaitable[None]] | None = None
+        self,
+        send: Send,
+        *,
+        head: bool = False,
+        gone: Callable[[], Awaitable[None]] | None = None,
+        without: frozenset[bytes] = frozenset(),
     ) -> None:
         """Writes the response to an ASGI server; does nothing when it was written already.
 
-        `head` leaves the body out (the answer to HEAD). A streamed body is sent chunk by chunk, the next one being
-        asked for only when the server took the last; `gone` (an awaitable that ends when the client has gone) stops
-        such a stream and closes its source. An error of the stream is raised: the server then has to cut the
-        connection, since a clean end would pass for the whole body.
+        `head` leaves the body out (the answer to HEAD). `without`: fields that the server writes itself. A streamed
+        body is sent chunk by chunk, the next one being asked for only when the server took the last; `gone` (an
+        awaitable that ends when the client has gone) stops such a stream and closes its source. An error of the
+        stream is raised: the server then has to cut the connection, since a clean end would pass for the whole body.
 
         Raises OSError when the body was read before.
         """
@@ -249,7 +254,10 @@ class Response(Message):
         body = self._body
         if body is not None and body.used:
             raise used_error()
-        await send({"type": "http.response.start", "status": self._status, "headers": self.raw_headers()})
+        headers = self.raw_headers()
+        if without and self._fields is not None:
+            headers = [field for field in headers if field[0].lower() not in without]
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
         if body is None or head or self._status in NULL_BODY:
             if body is not None and body.streaming:
                 await body.stream().cancel()
