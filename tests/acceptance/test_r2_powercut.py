@@ -83,7 +83,7 @@ def _useless_files(folder: Path) -> set[str]:
 async def test_power_cuts_lose_no_acknowledged_object(tmp_path: Path, full_size: bool) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    writes, cuts = (400, 60) if full_size else (90, 12)
+    writes, cuts = (420, 60) if full_size else (90, 12)
     found = traced(WORKLOAD, work, writes)
 
     async def cut(*, ignore_our_syncs: bool = False, ordered: bool = False) -> tuple[int, int, Known]:
