@@ -9,6 +9,7 @@ from .authorizer import reserved
 from .clone import Undefined
 from .errors import SqlError
 from .javascript import text_of, well_formed
+from .sql_errors import describe as describe
 from .statements import Statement, new_name, parameter_names, split
 
 if TYPE_CHECKING:
@@ -49,82 +50,7 @@ class Row(dict[str, Any]):
         return dict(self)
 
 
-_PRIMARY: Final = {
-    1: "SQLITE_ERROR", 2: "SQLITE_INTERNAL", 3: "SQLITE_PERM", 4: "SQLITE_ABORT", 5: "SQLITE_BUSY",
-    6: "SQLITE_LOCKED", 7: "SQLITE_NOMEM", 8: "SQLITE_READONLY", 9: "SQLITE_INTERRUPT", 10: "SQLITE_IOERR",
-    11: "SQLITE_CORRUPT",
-    12: "SQLITE_NOTFOUND", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN", 15: "SQLITE_PROTOCOL", 17: "SQLITE_SCHEMA",
-    18: "SQLITE_TOOBIG", 19: "SQLITE_CONSTRAINT", 20: "SQLITE_MISMATCH", 21: "SQLITE_MISUSE", 22: "SQLITE_NOLFS",
-    23: "SQLITE_AUTH", 25: "SQLITE_RANGE", 26: "SQLITE_NOTADB",
-}  # fmt: skip
-
-
 _OPENS_TRANSACTION: Final = re.compile(r"\b(?:optimize|defer_foreign_keys)\b", re.IGNORECASE)
-# Extended codes that the standard module of some Python versions cannot name.
-_EXTENDED: Final = {
-    2579: "SQLITE_CONSTRAINT_ROWID",
-    2835: "SQLITE_CONSTRAINT_PINNED",
-    3091: "SQLITE_CONSTRAINT_DATATYPE",
-}
-
-
-def describe(error: sqlite3.Error, text: str = "") -> str:
-    """Returns `<sqlite text>[ at offset N]: <CODE>[ (extended: <CODE>)]`.
-
-    The standard module does not hand out SQLite's error offset: it is given where the text that the error quotes
-    occurs only once in the statement, so that it can be no other place, and left out otherwise.
-    """
-    message = str(error)
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return _describe_module_error(error, message)
-    primary = _PRIMARY.get(code & 0xFF, "SQLITE_ERROR")
-    if primary == "SQLITE_TOOBIG":
-        message = "string or blob too big"
-    offset = _offset(message, text) if primary == "SQLITE_ERROR" else None
-    where = f" at offset {offset}" if offset is not None else ""
-    extended = ""
-    if primary == "SQLITE_CONSTRAINT" and code > 0xFF:
-        extended = f" (extended: {_EXTENDED.get(code, error.sqlite_errorname)})"
-    return f"{message}{where}: {primary}{extended}"
-
-
-def _describe_module_error(error: sqlite3.Error, message: str) -> str:
-    if isinstance(error, sqlite3.DataError):
-        return "string or blob too big: SQLITE_TOOBIG"
-    if "null character" in message:
-        return 'unrecognized token: "\\0": SQLITE_ERROR'
-    return f"{message}: SQLITE_ERROR"
-
-
-_QUOTING: Final = (
-    re.compile(r'near "(?P<token>.+)": syntax error\Z', re.DOTALL),
-    re.compile(r'unrecognized token: "(?P<token>.+)"\Z', re.DOTALL),
-    re.compile(r"no such column: (?:\w+\.)*(?P<token>.+)\Z", re.DOTALL),
-    re.compile(r"no such function: (?P<token>.+)\Z", re.DOTALL),
-    re.compile(r"ambiguous column name: (?:\w+\.)*(?P<token>.+)\Z", re.DOTALL),
-    re.compile(r"wrong number of arguments to function (?P<token>\w+)\(\)\Z"),
-    re.compile(r"too many arguments on function (?P<token>\w+)\Z"),
-    re.compile(r"not authorized to use function: (?P<token>\w+)\Z"),
-    re.compile(r"(?:table|view) (?P<token>.+) already exists\Z", re.DOTALL),
-    re.compile(r"misuse of (?:aggregate|window function)(?: function)?:? (?P<token>\w+)\(\)\Z", re.DOTALL),
-)
-
-
-def _offset(message: str, text: str) -> int | None:
-    if message == "too many SQL variables":
-        marks = [match.start() for match in re.finditer(r"\?(?!\d)", text)]
-        return marks[100] if len(marks) > 100 and "'" not in text else None
-    for pattern in _QUOTING:
-        match = pattern.match(message)
-        if match:
-            token = match["token"]
-            word = re.compile(rf"(?<![\w$]){re.escape(token)}(?![\w$])" if token[0].isalnum() else re.escape(token))
-            places = [found.start() for found in word.finditer(text)]
-            if len(places) == 1:
-                return len(text[: places[0]].encode("utf-8", "replace"))
-            return None
-    return None
 
 
 class SqlStorage:
@@ -205,7 +131,7 @@ class SqlStorage:
         except sqlite3.Error as error:
             if database.lost:
                 database.undone_by = error
-            raise SqlError(describe(error, statement.before + statement.sql)) from None
+            raise SqlError(describe(error, statement.before + statement.sql, self._message_of)) from None
         finally:
             database.user_mode = False
 
@@ -238,6 +164,14 @@ class SqlStorage:
                 if match is None or len(values) == int(match[1]):
                     raise
                 values = (None,) * int(match[1])
+
+    def _message_of(self, sql: str) -> str:
+        """What SQLite says of a text, empty when it is one that could run."""
+        try:
+            _writes(self._instance.database.connection, sql, ())
+        except (sqlite3.Error, SqlError) as error:
+            return str(error)
+        return ""
 
     def _parameters(self, sql: str) -> int:
         connection = self._instance.database.connection

@@ -127,6 +127,40 @@ async def test_an_offset_counts_from_where_sqlite_goes_on(in_memory: Make, sql: 
     assert found == f'near "SELEC": syntax error at offset {offset}: SQLITE_ERROR'
 
 
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT nope, nope", "no such column: nope at offset 7"),
+        ("SELECT 'nope', nope -- nope", "no such column: nope at offset 15"),
+        ("SELECT a FROM t WHERE a=nope AND nope=2", "no such column: nope at offset 24"),
+        ("SELECT t.nope FROM t", "no such column: t.nope at offset 7"),
+        ("SELECT t.a, t . [nope] FROM t", "no such column: t.nope at offset 12"),
+        ("SELECT a, `nope` FROM t", "no such column: nope at offset 10"),
+        ("SELECT é.nope FROM t", "no such column: é.nope at offset 7"),
+        ("UPDATE t SET a=nope", "no such column: nope at offset 15"),
+        ("UPDATE t SET nope=1", "no such column: nope"),
+        ("UPDATE t SET a=1, nope=nope", "no such column: nope at offset 23"),
+        ("SELECT 1, nope=2 FROM t", "no such column: nope at offset 10"),
+        ("SELECT lower(lower())", "wrong number of arguments to function lower() at offset 13"),
+        ("SELECT f(f(1))", "no such function: f at offset 9"),
+        ("SELECT sqlite_version(), sqlite_version()", "not authorized to use function: sqlite_version at offset 7"),
+        ("SELECT a, a FROM t, t AS u", "ambiguous column name: a at offset 7"),
+        ("SELECT FROM t FROM", 'near "FROM": syntax error at offset 7'),
+        ("SELECT a a a FROM t", 'near "a": syntax error at offset 11'),
+        ("SELECT 1 FROM t; SELECT 1 FROM FROM", 'near "FROM": syntax error at offset 14'),
+        ("CREATE TABLE t(t)", "table t already exists at offset 13"),
+        ("SELECT max(a FROM t", 'near "FROM": syntax error at offset 13'),
+        ("SELECT ?, #, #", 'unrecognized token: "#" at offset 10'),
+    ],
+)
+async def test_offsets_of_texts_that_occur_more_than_once(in_memory: Make, sql: str, message: str) -> None:
+    """As `sqlite3_error_offset` has them."""
+    runtime = await in_memory({"Sql": Sql})
+    stub = runtime.namespaces["w-Sql"].getByName("a")
+    await stub.run("CREATE TABLE t(a)")
+    assert await stub.refused(sql) == f"{message}: SQLITE_ERROR"
+
+
 async def test_an_unread_returning_holds_no_commit_up(in_memory: Make) -> None:
     runtime = await in_memory({"Sql": Sql})
     stub = runtime.namespaces["w-Sql"].getByName("a")
