@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from .decisions import Decision
 
@@ -97,6 +98,13 @@ class QueueItem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     def has_newer_revision(self) -> bool:
         """Whether something newer waits behind the lease."""
         return self.lease_revision is not None and self.revision > self.lease_revision
+
+    @property
+    def asked_by_command(self) -> bool:
+        """Whether somebody asked for it by a command, and is still to be answered."""
+        publication = self.decision.publication
+        asked = self.decision if publication is UNSET else publication.producer_decision
+        return asked.command_status_marker is not UNSET or asked.status_comment_id is not UNSET
 
     @property
     def held_decision(self) -> Decision | None:

@@ -280,6 +280,12 @@ class InvalidItemIdentity(WireError):
     code, status = "invalid_item_identity", 400
 
 
+class InvalidParkedReviewItems(WireError):
+    """`items` must be 1 to 20 (recovery: 1 to 5) different `{item_key, revision, updated_at_ms}` of a list's rows."""
+
+    code, status = "invalid_parked_review_items", 400
+
+
 class InvalidSourceAuthorityReservation(WireError):
     """A reservation needs a delivery id, an installation and a pull request event from the direct route."""
 

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from moorage.durable_objects.objects.queue.parked import ParkedActions
-from moorage.protocols.parked import RETENTION_MS, cursor_of, parse_page, recovered
+from moorage.protocols.javascript import iso_time
+from moorage.protocols.parked import MAX_RECOVERED, RETENTION_MS, cursor_of, parse_chosen, parse_page, recovered
 from moorage.protocols.queue.items import ImpossibleTransition, move
 from moorage.protocols.wire import WireError
-from moorage.protocols.wire.queue import InvalidCursor, InvalidLane, InvalidLimit
+from moorage.protocols.wire.queue import InvalidCursor, InvalidLane, InvalidLimit, InvalidParkedReviewItems
 from tests.objects.queue_harness import QueueHarness, decision
 
 FAILURES = 8
@@ -34,10 +35,10 @@ def claim(harness: QueueHarness) -> dict[str, Any]:
     return {**held, "claim_generation": harness.ok("claim_lease", held)["claim_generation"]}
 
 
-def park(harness: QueueHarness, number: int) -> str:
+def park(harness: QueueHarness, number: int, **more: Any) -> str:
     """Lets a review fail until it is parked; its key."""
     key = f"acme/widgets#{number}"
-    harness.ok("enqueue", {"delivery_id": f"d-{number}", "decision": decision(number)}, "0" * 64)
+    harness.ok("enqueue", {"delivery_id": f"d-{number}", "decision": decision(number, **more)}, "0" * 64)
     for _ in range(FAILURES):
         handed_out = len(harness.host.dispatches)
         while len(harness.host.dispatches) == handed_out:
@@ -124,7 +125,7 @@ def test_pages_by_age(harness: QueueHarness) -> None:
     [
         ({"lane": "both"}, InvalidLane),
         ({"lane": None}, InvalidLane),
-        ({"limit": 21}, InvalidLimit),
+        ({"limit": 51}, InvalidLimit),
         ({"limit": 0}, InvalidLimit),
         ({"cursor": "acme/widgets#7"}, InvalidCursor),
         ({"cursor": "-1|acme/widgets#7"}, InvalidCursor),
@@ -135,6 +136,88 @@ def test_pages_by_age(harness: QueueHarness) -> None:
 def test_refused_pages(members: dict[str, Any], error: type[WireError]) -> None:
     with pytest.raises(error):
         parse_page(members)
+
+
+def chosen(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """What the reference's operator sends of a row it was shown."""
+    return {name: row[name] for name in ("item_key", "revision", "updated_at_ms")} | changes
+
+
+def test_a_row_is_what_the_references_operator_reads_and_sends_back(harness: QueueHarness) -> None:
+    key = park(harness, 7)
+    [row] = harness.ok("list_parked", {"limit": 50})["parked_reviews"]
+    item = harness.queue.items.get(key)
+    assert item is not None
+    assert {name: row[name] for name in ("item_key", "revision", "target_repo", "item_number", "item_kind")} == {
+        "item_key": key,
+        "revision": item.revision,
+        "target_repo": "acme/widgets",
+        "item_number": 7,
+        "item_kind": "issue",
+    }
+    assert (row["updated_at"], row["updated_at_ms"]) == (iso_time(item.updated_at), item.updated_at)
+    assert row["last_failure_reason"] == "review_retry_exhausted"
+    assert "excluded_reason" not in row
+    call = {"items": [chosen(row)], "idempotency_key": "parked-reconcile:" + "a" * 64}
+    assert harness.ok("recover_parked", call) == {"ok": True, "recovered": 1, "deduped": 0, "skipped": 0}
+    assert harness.ok("recover_parked", call) == {"ok": True, "recovered": 0, "deduped": 1, "skipped": 0}
+
+
+def test_what_changed_since_it_was_shown_is_skipped(harness: QueueHarness) -> None:
+    key = park(harness, 7)
+    [row] = harness.ok("list_parked", {})["parked_reviews"]
+    stale = [chosen(row, revision=row["revision"] + 1), chosen(row, item_key="acme/widgets#8")]
+    assert harness.ok("resolve_parked", {"items": stale, "note": "gone"}) == {"ok": True, "resolved": 0, "skipped": 2}
+    call = {"items": stale, "idempotency_key": "k"}
+    assert harness.ok("recover_parked", call) == {"ok": True, "recovered": 0, "deduped": 0, "skipped": 2}
+    assert harness.ok("resolve_parked", {"items": [chosen(row)], "note": "gone"})["resolved"] == 1
+    assert harness.queue.items.get(key) is None
+
+
+def test_a_commands_review_is_shown_as_excluded_and_left_to_its_answer(harness: QueueHarness) -> None:
+    key = park(harness, 7, commandStatusMarker="<!-- clawsweeper-command-status:7 -->")
+    [row] = harness.ok("list_parked", {})["parked_reviews"]
+    assert row["excluded_reason"] == "command_context"
+    assert harness.ok("resolve_parked", {"items": [chosen(row)], "note": "no"})["skipped"] == 1
+    assert harness.ok("recover_parked", {"items": [chosen(row)], "idempotency_key": "k"})["skipped"] == 1
+    # somebody who names it all the same knows what he does
+    assert harness.ok("recover_parked", {"ids": [key], "idempotency_key": "k"})["recovered"] == 1
+
+
+def test_rows_are_not_recovered_while_no_review_has_room() -> None:
+    harness = QueueHarness(EXACT_REVIEW_QUEUE_MAX_CONCURRENT="1")
+    park(harness, 7)
+    [row] = harness.ok("list_parked", {})["parked_reviews"]
+    harness.ok("enqueue", {"delivery_id": "d-8", "decision": decision(8)}, "0" * 64)
+    harness.advance(5_000)
+    call = {"items": [chosen(row)], "idempotency_key": "k"}
+    assert harness.ok("recover_parked", call)["skipped"] == 1
+    harness.ok("complete_lease", {**claim(harness), "outcome": "success"})
+    assert harness.ok("recover_parked", call)["recovered"] == 1
+    harness.close()
+
+
+ROW = {"item_key": "acme/widgets#7", "revision": 1, "updated_at_ms": 1}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        None,
+        [],
+        "acme/widgets#7",
+        ["acme/widgets#7"],
+        [ROW, ROW],
+        [{**ROW, "item_key": ""}],
+        [{**ROW, "revision": 0}],
+        [{**ROW, "updated_at_ms": None}],
+        [{"item_key": "acme/widgets#7", "revision": 1}],
+        [{**ROW, "item_key": f"acme/widgets#{number}"} for number in range(1, MAX_RECOVERED + 2)],
+    ],
+)
+def test_refused_rows(items: Any) -> None:
+    with pytest.raises(InvalidParkedReviewItems):
+        parse_chosen({"items": items, "ids": ["acme/widgets#7"]}, MAX_RECOVERED)
 
 
 def test_a_cursor_is_what_the_next_page_takes(harness: QueueHarness) -> None:

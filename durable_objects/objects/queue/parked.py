@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from moorage.protocols import parked as rules
-from moorage.protocols.dead_letters import parse_idempotency_key, parse_ids, parse_note
+from moorage.protocols.dead_letters import parse_idempotency_key, parse_note
 from moorage.protocols.queue.items import QueueItem
 from moorage.protocols.wire import Reply, reply, wire_method
 
@@ -93,19 +93,21 @@ class ParkedMethods(QueueBase):
 
     @wire_method
     async def recover_parked(self, members: dict[str, Any]) -> Reply:
-        """200 `{ok, recovered, deduped, skipped}`: the items wait again; what is not parked is skipped."""
-        keys, call = parse_ids(members), parse_idempotency_key(members)
-        counts = self.transaction(lambda: self._recover_parked(keys, call))
+        """200 `{ok, recovered, deduped, skipped}`: the items wait again; what is not parked, or not as it was seen,
+        is skipped, and so is what was chosen by its row while no review has room."""
+        chosen, call = rules.parse_chosen(members, rules.MAX_RECOVERED), parse_idempotency_key(members)
+        counts = self.transaction(lambda: self._recover_parked(chosen, call))
         await self.reschedule()
         return reply({"ok": True, **counts})
 
-    def _recover_parked(self, keys: list[str], call: str) -> dict[str, int]:
+    def _recover_parked(self, chosen: list[rules.Chosen], call: str) -> dict[str, int]:
         counts = dict.fromkeys(("recovered", "deduped", "skipped"), 0)
-        for key in keys:
-            item = self.items.get(key)
-            if self.parked_actions.was_recovered(key, call):
+        full = self.items.active("review") >= self.settings.review_capacity
+        for one in chosen:
+            item = self.items.get(one.key)
+            if self.parked_actions.was_recovered(one.key, call):
                 counts["deduped"] += 1
-            elif item is None or item.state != "parked":
+            elif item is None or not one.may_act_on(item) or (full and one.revision is not None):
                 counts["skipped"] += 1
             else:
                 self.items.put(rules.recovered(item, self.now()), item)
@@ -116,17 +118,18 @@ class ParkedMethods(QueueBase):
     @wire_method
     async def resolve_parked(self, members: dict[str, Any]) -> Reply:
         """200 `{ok, resolved, skipped}`: the items leave the queue; the note is kept with them for 30 days."""
-        keys, note = parse_ids(members), parse_note(members)
-        counts = self.transaction(lambda: self._resolve_parked(keys, note))
+        chosen, note = rules.parse_chosen(members, rules.MAX_RESOLVED), parse_note(members)
+        counts = self.transaction(lambda: self._resolve_parked(chosen, note))
         await self.reschedule()
         return reply({"ok": True, **counts})
 
-    def _resolve_parked(self, keys: list[str], note: str) -> dict[str, int]:
+    def _resolve_parked(self, chosen: list[rules.Chosen], note: str) -> dict[str, int]:
         resolved = 0
-        for item in map(self.items.get, keys):
-            if item is not None and item.state == "parked":
+        for one in chosen:
+            item = self.items.get(one.key)
+            if item is not None and one.may_act_on(item):
                 self.items.remove(item)
                 self.parked_actions.add(item, "resolved", self.now(), None, note)
                 self.count(item.lane, "parked_resolved")
                 resolved += 1
-        return {"resolved": resolved, "skipped": len(keys) - resolved}
+        return {"resolved": resolved, "skipped": len(chosen) - resolved}

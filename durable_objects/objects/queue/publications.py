@@ -99,7 +99,7 @@ class PublicationMethods(QueueBase):
         stale = [item for item in found if self._is_stale(item)]
         changed = []
         if apply:
-            safe = [item for item in stale if not _has_command(item)]
+            safe = [item for item in stale if not item.asked_by_command]
             changed = self.transaction(lambda: [item for item in safe if self._supersede(item.key, item.revision)])
         left = [item for item in stale if item not in changed]
         held = sum(item.batch_id is not None for item in found)
@@ -127,7 +127,7 @@ class PublicationMethods(QueueBase):
         return publication.lease_revision < self.heads.get(item.decision.target_key)
 
     def _stale_row(self, item: QueueItem) -> dict[str, Any]:
-        publication, asked = item.decision.publication, _has_command(item)
+        publication, asked = item.decision.publication, item.asked_by_command
         assert publication is not UNSET
         return {
             "item_key": item.key,
@@ -149,13 +149,6 @@ class PublicationMethods(QueueBase):
 
     def _oldest_age(self, items: list[QueueItem]) -> int | None:
         return (self.now() - min(item.created_at for item in items)) // 1000 if items else None
-
-
-def _has_command(item: QueueItem) -> bool:
-    """Whether somebody waits for a status comment of the publication's review."""
-    publication = item.decision.publication
-    asked = item.decision if publication is UNSET else publication.producer_decision
-    return asked.command_status_marker is not UNSET or asked.status_comment_id is not UNSET
 
 
 def _row(item: QueueItem) -> dict[str, Any]:
