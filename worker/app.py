@@ -111,15 +111,15 @@ class StatePlane:
         method: str = scope["method"]
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode("utf-8")
         path = normalise(raw_path.decode("latin-1"))
+        for name, value in scope["headers"]:
+            if name == b"host" and INGEST_MARK in value.lower() and path not in INGEST_PATHS:
+                await self._not_found(scope, receive, send)
+                return
         if method == "OPTIONS":
             began = time.perf_counter()
             await send_preflight(send)
             self._report(method, PREFLIGHT, 204, began, 0, None, None)
             return
-        for name, value in scope["headers"]:
-            if name == b"host" and INGEST_MARK in value.lower() and path not in INGEST_PATHS:
-                await self._not_found(scope, receive, send)
-                return
         found = self._table.find(method, path)
         if found is not None:
             await self.serve(found[0], found[1], scope, receive, send)

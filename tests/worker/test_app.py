@@ -134,7 +134,7 @@ class TestRouting:
 
     @pytest.mark.parametrize("path", ["/", CURSOR, "/nothing", "/api/health"])
     async def test_preflight(self, path: str) -> None:
-        answer = await call(StatePlane(), "OPTIONS", path, headers={"host": "x-ingest.test"})
+        answer = await call(StatePlane(), "OPTIONS", path)
         assert (answer.status, answer.body) == (204, b"")
         assert answer.headers == {name.decode(): value.decode() for name, value in CORS}
 
@@ -143,6 +143,8 @@ class TestRouting:
         for host in ("state-ingest.example.test", "STATE-INGEST.example.test:8787"):
             assert (await call(app, "GET", CURSOR, headers={"host": host})).status == 404
             assert (await call(app, "GET", "/api/x/../health", headers={"host": host})).status == 200
+            for path, status in ((CURSOR, 404), ("/api/events", 204)):
+                assert (await call(app, "OPTIONS", path, headers={"host": host})).status == status
         assert (await call(app, "GET", CURSOR, headers={"host": "ingest.example.test"})).status == 503
 
     async def test_head_of_health_has_no_body(self) -> None:
