@@ -1,13 +1,37 @@
 """The thread that synchronous clients run on."""
 
 import asyncio
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from moorage.clients.loop import LoopThread
+
+
+@contextlib.contextmanager
+def interrupts(started: threading.Event | None = None) -> Iterator[None]:
+    """SIGINT for this thread, once `started` is set; again if it came just before the thread began to wait."""
+    main, ended = threading.get_ident(), threading.Event()
+
+    def send() -> None:
+        if started is not None:
+            started.wait(10)
+        pause = 0.01
+        while not ended.wait(pause):
+            signal.pthread_kill(main, signal.SIGINT)
+            pause = 10
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        sender.join()
 
 
 class TestLoopThread:
@@ -44,17 +68,8 @@ class TestLoopThread:
 
     @staticmethod
     def interrupt(loop: LoopThread, work: Any, started: threading.Event) -> None:
-        def send() -> None:
-            started.wait(10)
-            signal.pthread_kill(main, signal.SIGINT)
-
-        main = threading.get_ident()
-        sender = threading.Thread(target=send)
-        sender.start()
-        try:
+        with interrupts(started):
             loop.run(work)
-        finally:
-            sender.join()
 
     def test_no_thread_is_left(self) -> None:
         before = threading.active_count()
@@ -82,12 +97,8 @@ class TestLoopThread:
 
             def interrupted(work: Any) -> Any:
                 loop.run = real  # type: ignore[method-assign]
-                timer = threading.Timer(0.01, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
-                timer.start()
-                try:
+                with interrupts():
                     return real(work)
-                finally:
-                    timer.join()
 
             loop.run = interrupted  # type: ignore[method-assign]
             with pytest.raises(KeyboardInterrupt):
