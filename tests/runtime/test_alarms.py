@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,15 @@ def namespace(runtime: Runtime) -> Any:
     return runtime.namespaces["w-Alarmed"]
 
 
-async def moved(clock: ManualClock, milliseconds: int) -> None:
-    """Moves the clock with a runtime on disk, whose syncs and opens happen in threads."""
+async def moved(clock: ManualClock, milliseconds: int, *, ran: int = 0) -> None:
+    """Moves the clock with a runtime on disk, whose syncs and opens happen in threads; waits for `ran` alarms."""
     await clock.advance(milliseconds)
+    end = time.monotonic() + 20
     await asyncio.sleep(0.1)
     await clock.advance(0)
+    while len(RAN) < ran and time.monotonic() < end:
+        await asyncio.sleep(0.01)
+        await clock.advance(0)
 
 
 async def test_an_alarm_survives_a_restart(on_disk: Make) -> None:
@@ -69,7 +74,7 @@ async def test_an_alarm_survives_a_restart(on_disk: Make) -> None:
     again = await on_disk({"Alarmed": Alarmed}, clock=clock)
     await moved(clock, 59_999)
     assert RAN == []
-    await moved(clock, 1)
+    await moved(clock, 1, ran=1)
     assert RAN == [("a", 0, False)]
     assert await namespace(again).getByName("a").get() is None
 
@@ -81,7 +86,7 @@ async def test_an_alarm_missed_while_down_fires_at_the_start(on_disk: Make) -> N
     await runtime.close()
     later = ManualClock(clock.now() + 10_000_000)
     await on_disk({"Alarmed": Alarmed}, clock=later)
-    await moved(later, 0)
+    await moved(later, 0, ran=1)
     assert RAN == [("a", 0, False)]
 
 
@@ -95,7 +100,7 @@ async def test_a_lost_index_is_read_back_from_the_objects(on_disk: Make, tmp_pat
     for path in folder.glob("alarms.sqlite*"):
         path.unlink()
     await on_disk({"Alarmed": Alarmed}, clock=clock)
-    await moved(clock, 5000)
+    await moved(clock, 5000, ran=10)
     assert len(RAN) == 10
 
 
@@ -113,7 +118,7 @@ async def test_a_damaged_index_is_read_back_from_the_objects(
         damage = whole[:4096] + b"\xff" * (len(whole) - 4096)
     path.write_bytes(damage)
     again = await on_disk({"Alarmed": Alarmed}, clock=clock)
-    await moved(clock, 1000)
+    await moved(clock, 1000, ran=1)
     assert [retries for _, retries, _ in RAN] == [0]
     assert path.with_name("alarms.sqlite.damaged").read_bytes()[100:] == damage[100:]
     await again.close()
@@ -132,7 +137,7 @@ async def test_an_index_that_is_too_early_does_not_fire_early(on_disk: Make, tmp
     await moved(clock, 20_000)
     assert RAN == []
     assert await namespace(again).getByName("a").get() == 1_700_000_100_000
-    await moved(clock, 80_000)
+    await moved(clock, 80_000, ran=1)
     assert len(RAN) == 1
 
 
