@@ -11,9 +11,10 @@ from typing import Any
 from moorage.durable_objects.runtime import Runtime, undefined
 from moorage.durable_objects.runtime.testing import ManualClock, SocketClient, settle
 
+from .do_classes import CLASSES
 from .do_compare import compare_case, compare_gaps
 from .do_rules import RULES, UNAVAILABLE
-from .do_subject import CLASSES, Shared
+from .do_subject import Shared
 from .do_values import JavaScriptOnly, decode, drain, flags, fold
 from .result import CaseResult
 
