@@ -3,7 +3,7 @@
 Options may be a trailing dictionary, keyword arguments, or both (the keywords win).
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any, Final, overload
 
@@ -34,12 +34,23 @@ _NO_CUSTOM_METADATA: Final[Mapping[str, str]] = {}
 _INCLUDES: Final = ("httpMetadata", "customMetadata")
 
 
+Before = Callable[[], Awaitable[None]]
+
+
+async def _at_once() -> None:
+    """Nothing to wait for."""
+
+
 class Bucket:
     """One bucket. Methods are coroutines; texts of errors and codes are the platform's."""
 
-    def __init__(self, backend: Backend, *, types: Types | None = None) -> None:
+    def __init__(self, backend: Backend, *, types: Types | None = None, before: Before | None = None) -> None:
+        """`types`: what results are made of. `before` is awaited before a call leaves for the store; what it raises
+        ends the call.
+        """
         self._backend = backend
         self._types = Types() if types is None else types
+        self._before = _at_once if before is None else before
 
     @property
     def backend(self) -> Backend:
@@ -55,6 +66,7 @@ class Bucket:
         name = key_of(key, _BUCKET, "head")
         with operation("head"):
             check_key(name)
+            await self._before()
             record = await self._backend.head(name)
         return None if record is None else R2Object(record, self._types, Span(0, record.size))
 
@@ -83,6 +95,7 @@ class Bucket:
 
         with operation("get"):
             check_key(name)
+            await self._before()
             found = await self._backend.get(name, remember, whole=condition is None and asked is None)
         if found is None:
             return None
@@ -112,6 +125,7 @@ class Bucket:
             try:
                 check_key(name)
                 check_custom_metadata(draft.custom)
+                await self._before()
                 record = await self._backend.put(draft, source, condition)
             finally:
                 await source.close()
@@ -127,6 +141,7 @@ class Bucket:
             for name in names:
                 check_key(name)
             if names:
+                await self._before()
                 await self._backend.delete(list(dict.fromkeys(names)))
 
     async def list(self, options: Any = None, **keywords: Any) -> R2Objects:
@@ -150,6 +165,7 @@ class Bucket:
                 raise InvalidMaxKeys
             if include:
                 limit = min(limit, MAX_LIST_WITH_METADATA)
+            await self._before()
             page = await self._backend.list(
                 Query(text["prefix"] or "", after, text["delimiter"] or "", limit, metadata=bool(include))
             )
@@ -167,8 +183,9 @@ class Bucket:
         draft = _draft(name, given, "MultipartOptions")
         with operation("createMultipartUpload"):
             check_key(name)
+            await self._before()
             upload = await self._backend.create_upload(draft)
-        return R2MultipartUpload(self._backend, self._types, name, upload)
+        return R2MultipartUpload(self._backend, self._types, name, upload, self._before)
 
     def resumeMultipartUpload(self, key: Any = MISSING, uploadId: Any = MISSING) -> "R2MultipartUpload":
         """A handle on an upload by its id. Nothing is looked up: a wrong id shows when the handle is used."""
@@ -177,7 +194,7 @@ class Bucket:
             raise TypeError(
                 "Failed to execute 'resumeMultipartUpload' on 'R2Bucket': parameter 2 is not of type 'string'."
             )
-        return R2MultipartUpload(self._backend, self._types, name, text_of(uploadId))
+        return R2MultipartUpload(self._backend, self._types, name, text_of(uploadId), self._before)
 
 
 class R2MultipartUpload:
@@ -186,9 +203,10 @@ class R2MultipartUpload:
     Awaiting the handle gives the handle, so that `await bucket.resumeMultipartUpload(…)` works too.
     """
 
-    def __init__(self, backend: Backend, types: Types, key: str, upload: str) -> None:
+    def __init__(self, backend: Backend, types: Types, key: str, upload: str, before: Before) -> None:
         self._backend = backend
         self._types = types
+        self._before = before
         self.key = key
         self.uploadId = upload
 
@@ -214,6 +232,7 @@ class R2MultipartUpload:
             try:
                 number = part_number(partNumber)
                 check_key(self.key)
+                await self._before()
                 etag = await self._backend.put_part(self.key, self.uploadId, number, source)
             finally:
                 await source.close()
@@ -241,6 +260,7 @@ class R2MultipartUpload:
             raise TypeError("An upload is completed at once or, with onlyIf={'etagDoesNotMatch': '*'}, create-only.")
         with operation("completeMultipartUpload"):
             check_key(self.key)
+            await self._before()
             record = await self._backend.complete_upload(
                 self.key, self.uploadId, parts, create_only=condition is not None
             )
@@ -250,6 +270,7 @@ class R2MultipartUpload:
         """Drops the parts. May be repeated, and does nothing after `complete`."""
         with operation("abortMultipartUpload"):
             check_key(self.key)
+            await self._before()
             await self._backend.abort_upload(self.key, self.uploadId)
 
     def __repr__(self) -> str:

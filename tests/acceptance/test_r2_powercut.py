@@ -44,9 +44,9 @@ class Known:
         """How many keys are not as acknowledged, or are there by half."""
         try:
             stored = await self._numbers(image / "state")
+            self.useless += len(_useless_files(image / "state" / "r2" / "b"))
         except Exception:
             return len(self.acknowledged)  # a file that is damaged anywhere, as in the control, has lost everything
-        self.useless += len(_useless_files(image / "state" / "r2" / "b"))
         wrong = sum(stored.get(key, 0) not in {number, self.asked[key]} for key, number in self.acknowledged.items())
         return wrong + sum(number is None for number in stored.values())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from moorage.durable_objects.runtime import DurableObjectNamespace, Runtime
+from moorage.durable_objects.runtime.outgoing import gate_open
 from moorage.durable_objects.runtime.web import Blob, JsBytes, JsDict, JsList, ReadableStream, to_platform
 from moorage.r2 import Bucket, Types, open_bucket
 
@@ -118,8 +119,9 @@ async def build_env(
         bindings[binding.name] = other
     for bucket in config.r2_buckets:
         opened = await buckets.get(bucket.storage_name)
-        if not plain:
-            opened = Bucket(opened.backend, types=PLATFORM_TYPES)
-        bindings[bucket.binding] = opened
+        # a call of an object waits until what the object wrote before is durable
+        bindings[bucket.binding] = Bucket(
+            opened.backend, types=buckets.types if plain else PLATFORM_TYPES, before=gate_open
+        )
     bindings.update(extra)
     return Env(bindings)
