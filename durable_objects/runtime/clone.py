@@ -202,6 +202,8 @@ class _Graph:
                 return "h", [list(pair) for pair in value]
             case _ if type(value).__name__ == "Blob" and isinstance(getattr(value, "_data", None), bytes):
                 return "b", [value.type, value._data]
+            case _ if (plain := _of_the_platform(value)) is not None:
+                return self.node(plain)
             case _:
                 return "d", {key: self.item(item) for key, item in _attributes(value).items()}
 
@@ -234,6 +236,17 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _of_the_platform(value: object) -> bytes | datetime.datetime | None:
+    """What a value of the platform's own classes (`js.Date`, `js.Int16Array`) is stored as; None for another."""
+    for name in ("to_bytes", "to_py"):
+        method = getattr(type(value), name, None)
+        if callable(method):
+            plain = method(value)
+            if isinstance(plain, bytes | datetime.datetime):
+                return plain
+    return None
 
 
 def _attributes(value: object) -> dict[str, Any]:

@@ -187,17 +187,17 @@ class Database:
         self.implicit = False
         try:
             self._commit()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._rolled_back()
             self.failure_of_commit(error)
 
     def _end_transaction(self) -> tuple[WalFile, ...]:
         if not self.connection.in_transaction:
             raise self.undone_by or sqlite3.OperationalError(UNDONE)
-        before = self.before_commit()
         try:
+            before = self.before_commit()
             self.connection.execute("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
             raise

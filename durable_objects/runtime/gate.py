@@ -252,7 +252,7 @@ def task_factory(
     turn = current
     if turn is None or type(coro) is Turn:
         return Task(coro, loop=loop, context=context, **options)
-    return start(turn.gate, turn.owner, turn.section, coro, loop, context)
+    return start(turn.gate, turn.owner, turn.section, coro, loop, context, **options)
 
 
 def start(
@@ -262,10 +262,16 @@ def start(
     coro: Coroutine[Any, Any, Any],
     loop: asyncio.AbstractEventLoop,
     context: Context | None = None,
+    *,
+    name: str | None = None,
+    **_options: Any,
 ) -> Task[Any]:
-    """Starts `coro` as a task behind `gate` and lets `owner.tasks` know of it until it ends."""
+    """Starts `coro` as a task behind `gate` and lets `owner.tasks` know of it until it ends.
+
+    Newer versions of asyncio hand a factory further options; of them only the name means anything behind a gate.
+    """
     turn = Turn(gate, owner, section, coro)
-    turn.task = task = Task(turn, loop=loop, context=context)
+    turn.task = task = Task(turn, loop=loop, context=context, name=name)
     owner.tasks.add(task)
     return task
 

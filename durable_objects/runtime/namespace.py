@@ -90,7 +90,8 @@ class DurableObjectNamespace:
 
     def newUniqueId(self, options: Any = None) -> DurableObjectId:
         """Returns a fresh id. Raises an error for a jurisdiction: there are none here."""
-        if isinstance(options, dict) and options.get("jurisdiction") is not None:
+        wanted = options.get("jurisdiction") if isinstance(options, dict) else None
+        if wanted is not None and not isinstance(wanted, Undefined):
             raise DurableObjectError("Jurisdiction restrictions are not implemented in workerd.")
         return self._ids.unique()
 

@@ -116,7 +116,10 @@ class SqlStorage:
                 database.user_mode = False
                 database.write()
                 database.user_mode = True
-            values = _by_name(statement.sql, [_bind(value) for value in bindings]) if bindings else ()
+            values: Any = ()
+            if bindings:
+                bound = [value if type(value) in _BOUND_AS_IT_IS else _bind(value) for value in bindings]
+                values = _by_name(statement.sql, bound)
             before = database.connection.total_changes
             # What is prepared already is not authorized again: a pragma of the runtime's own must be another text.
             sql = f"/**/{statement.sql}" if statement.keyword == "PRAGMA" else statement.sql
@@ -201,14 +204,15 @@ def _writes(connection: sqlite3.Connection, sql: str, values: Any) -> bool:
     return bool(databases)
 
 
+_BOUND_AS_IT_IS: Final = frozenset({str, bytes, float, type(None)})
+
+
 def _bind(value: Any) -> Any:
     kind = type(value)
-    if kind is str or kind is bytes or value is None:
+    if kind in _BOUND_AS_IT_IS:
         return value
     if kind is int:
         return float(value) if -_NOT_A_DATABASE_NUMBER <= value <= _NOT_A_DATABASE_NUMBER else _wide(value)
-    if kind is float:
-        return value
     if kind is bool:
         return "true" if value else "false"
     if isinstance(value, Undefined):

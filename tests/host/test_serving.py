@@ -421,3 +421,17 @@ async def test_a_worker_is_reached_by_its_cron(serve: Make, tmp_path: Path) -> N
     serving = await serve()
     await serving.host.scheduled(serving.host.workers[0], "*/5 * * * *", 1)
     assert json.loads((await get(serving, "/cron")).text) == 2
+
+
+async def test_dev_follows_what_a_build_tool_has_written(tmp_path: Path) -> None:
+    lay(tmp_path)
+    built = tmp_path / "dist"
+    built.mkdir()
+    lay(built, wrangler=WRANGLER.replace('name = "', 'name = "built-', 1))
+    redirect = tmp_path / ".wrangler" / "deploy" / "config.json"
+    redirect.parent.mkdir(parents=True)
+    redirect.write_text('{"configPath": "../../dist/wrangler.toml"}')
+    settings = HostSettings(state=tmp_path / "state")
+    for mode, prefix in (("dev", "built-"), ("serve", "")):
+        (config,) = Host([tmp_path], settings, mode=mode, environ={}).configurations()
+        assert config.name.startswith("built-") is bool(prefix)

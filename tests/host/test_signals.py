@@ -104,7 +104,8 @@ def test_what_would_last_for_ever_is_cut(start: Start) -> None:
     process.process.send_signal(signal.SIGTERM)
     assert process.process.wait(30) == 0
     asking.join(30)
-    assert asking.answer != "hello"
+    assert asking.answer == '{"error":"server_stopping"}'
+    assert "Traceback" not in process.output()
 
 
 def test_a_second_signal_ends_at_once(start: Start) -> None:

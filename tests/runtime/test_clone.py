@@ -229,3 +229,10 @@ def test_headers_and_blobs_are_stored() -> None:
     blob = stored([Blob(["x", b"y"], content_type="text/plain")])[0]
     assert (blob.type, blob.size) == ("text/plain", 2)
     assert bytes(Blob([blob])._data) == b"xy"
+
+
+def test_dates_and_typed_arrays_of_the_platform() -> None:
+    from moorage.wrangler_compat.workers import js
+
+    kept = loads(dumps({"date": js.Date.new(5), "numbers": js.Int16Array.of(1, 2)}))
+    assert kept == {"date": datetime.datetime.fromtimestamp(0.005), "numbers": b"\x01\x00\x02\x00"}

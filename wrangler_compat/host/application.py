@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
@@ -39,7 +40,6 @@ class Application:
         self._hooks = TestHooks(host) if host.settings.test_hooks else None
         self._max_body = host.settings.max_body
         self._access_log = host.settings.access_log
-        self.draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -97,6 +97,11 @@ class Application:
                 # the rest of the body is never read, so the connection cannot be used again
                 too_large = {"error": "body_too_large", "limit": self._max_body}
                 await _answer(exchange.send, 413, too_large, close=True)
+        except asyncio.CancelledError:
+            # the server stops, and has waited for this request as long as it may
+            if exchange.started:
+                raise
+            await _answer(exchange.send, 503, {"error": "server_stopping"}, close=True)
         except Exception as error:
             if isinstance(error, ConnectionResetError) and exchange.gone:
                 status = CLIENT_GONE

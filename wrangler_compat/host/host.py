@@ -115,7 +115,13 @@ class Host:
         """Reads every configuration. Raises ConfigError with all errors of the first broken one; logs warnings."""
         found = []
         for folder in self.folders:
-            loaded = load(folder, config=self.config_file, environment=self.environment, environ=self.environ)
+            loaded = load(
+                folder,
+                config=self.config_file,
+                environment=self.environment,
+                environ=self.environ,
+                follow_redirect=self.mode == "dev",  # what a build tool has made of it (wrangler-config 1)
+            )
             config = loaded.require()
             for warning in loaded.report.all_warnings:
                 _log.warning("%s: %s", config.path or config.folder, warning.message)
@@ -137,7 +143,11 @@ class Host:
         self.runtime = runtime = self.new_runtime()
         try:
             for config in configs:
-                self.workers.append(self._load(runtime, config))
+                try:
+                    self.workers.append(self._load(runtime, config))
+                except BaseException:
+                    loader.forget(config)  # its files may be mended before they are loaded again
+                    raise
             self.wiring = Wiring(self, runtime)
             known = {worker.config.name: worker.own for worker in self.workers}
             for worker in self.workers:
