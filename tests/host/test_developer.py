@@ -428,5 +428,5 @@ def test_what_the_process_prints_into_the_folder_is_no_change(
     assert accepts(Change.modified, str(log))
     with open(log) as file:
         real = os.fstat
-        monkeypatch.setattr(reload.os, "fstat", lambda number: real(file.fileno() if number == 1 else number))
+        monkeypatch.setattr(os, "fstat", lambda number: real(file.fileno() if number == 1 else number))
         assert not accepts(Change.modified, str(log))

@@ -217,7 +217,7 @@ class TestBodies:
 
         for headers in ([(b"content-length", b"5")], [(b"transfer-encoding", b"chunked")]):
             with pytest.raises(RequestBodyTimeout) as caught:
-                await read_body(receive, headers, 10, **limits)
+                await read_body(receive, headers, 10, idle=limits.get("idle", 60), whole=limits.get("whole", 60))
             assert caught.value.headers == {"connection": "close"}
 
     async def test_the_cap_lies_above_every_limit_of_a_route(self) -> None:
