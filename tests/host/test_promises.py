@@ -9,6 +9,7 @@ import pytest
 from moorage.wrangler_compat.host.host import Host
 from moorage.wrangler_compat.host.server import Serving
 from moorage.wrangler_compat.host.settings import HostSettings
+from moorage.wrangler_compat.workers import switching
 
 WRANGLER = """
 name = "sample"
@@ -67,8 +68,13 @@ class Default(WorkerEntrypoint):
 """
 
 
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(params=[False, True], ids=["plain", "with run_sync"])
+async def client(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx.AsyncClient]:
+    monkeypatch.setattr(switching, "enabled", False)
+    if request.param:
+        switching.enable()
     (tmp_path / "wrangler.toml").write_text(WRANGLER)
     (tmp_path / "entry.py").write_text(ENTRY)
     settings = HostSettings(state=tmp_path / "state", port=0, access_log=False)

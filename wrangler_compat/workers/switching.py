@@ -173,7 +173,8 @@ def _prepare_loop() -> None:
 
 def _factory_over(inner: Any) -> Any:
     def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
-        if isinstance(greenlet.getcurrent(), _Stack) and not isinstance(coroutine, Switchable):
+        below = isinstance(greenlet.getcurrent(), _Stack)
+        if below and asyncio.iscoroutine(coroutine) and not isinstance(coroutine, Switchable):
             coroutine = Switchable(coroutine)
         if inner is not None:
             return inner(loop, coroutine, **options)
