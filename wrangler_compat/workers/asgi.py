@@ -216,7 +216,9 @@ class _SeparateRun:
     def ended(self, error: BaseException | None) -> None:
         """The application returned or raised."""
         if not self.answered:
-            self._decide(error or RuntimeError("The application did not generate a response"))
+            # before an answer only the client's leaving ends an exchange
+            gone = ConnectionResetError("the client went away") if self.over.is_set() else None
+            self._decide(error or gone or RuntimeError("The application did not generate a response"))
         elif not self.complete and not self.over.is_set():
             self.error = error or RuntimeError("The application returned before its response was complete")
         self._chunks.put_nowait(None)

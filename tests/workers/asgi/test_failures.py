@@ -82,6 +82,19 @@ async def test_an_application_that_never_answers() -> None:
             await returned(app, handler)
 
 
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_the_application() -> None:
+    @without_lifespan
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    server = Server("POST", content=b"abc")
+    server.messages[0]["more_body"] = True
+    with pytest.raises(ConnectionResetError, match="the client went away"):
+        await server.answer(keeps_it(app))
+    assert server.sent == []
+
+
 async def test_an_application_that_stops_midway_without_an_error() -> None:
     @without_lifespan
     async def app(scope: Any, receive: Any, send: Any) -> None:
