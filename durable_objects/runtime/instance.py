@@ -230,7 +230,12 @@ class Instance:
         """Commits and returns a future that is done once everything written so far is durable."""
         self.database.commit_implicit()
         done: asyncio.Future[None] = self.loop.create_future()
-        self.loop.call_soon(self.database.when_durable, self.database.committed, lambda error: _settle(done, error))
+
+        def begin() -> None:
+            # looked up now: inside `transactionSync` the commit was put off, and has been made since
+            self.database.when_durable(self.database.committed, lambda error: _settle(done, error))
+
+        self.loop.call_soon(begin)
         return done
 
     def when_clean(self, callback: Callable[[BaseException | None], None]) -> None:

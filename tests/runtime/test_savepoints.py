@@ -1,5 +1,6 @@
 """`transactionSync`: the first in an event is the implicit transaction itself, others are savepoints."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.durable_objects.runtime import DurableObject, DurableObjectError
-from moorage.durable_objects.runtime.testing import memory_runtime
+from moorage.durable_objects.runtime.testing import ControlledLog, memory_runtime
 
 from .conftest import Make
 
@@ -21,6 +22,7 @@ class Box(DurableObject):
     def __init__(self, ctx: Any, env: Any) -> None:
         super().__init__(ctx, env)
         self.sql = ctx.storage.sql
+        self.synced = False
         self.sql.exec("CREATE TABLE IF NOT EXISTS t (value INTEGER PRIMARY KEY)")
 
     def add(self, value: int) -> None:
@@ -63,6 +65,17 @@ class Box(DurableObject):
         for each in waiting:
             await each
 
+    async def sync_inside_and_wait(self) -> None:
+        waiting: list[Any] = []
+
+        def body() -> None:
+            self.add(1)
+            waiting.append(self.ctx.storage.sync())
+
+        self.within(body, undo=False)
+        await waiting[0]
+        self.synced = True
+
     async def call_inside(self, undo: bool) -> list[int]:
         calls: list[Any] = []
 
@@ -88,6 +101,23 @@ async def test_sync_inside_does_not_end_it(on_disk: Make, undo: bool) -> None:
     stub = runtime.namespaces["w-Box"].getByName("a")
     await stub.sync_inside(undo)
     assert await stub.values() == ([] if undo else [1, 2])
+
+
+async def test_sync_inside_covers_what_the_transaction_wrote(on_disk: Make) -> None:
+    log = ControlledLog()
+    runtime = await on_disk({"Box": Box}, log=log)
+    space = runtime.namespaces["w-Box"]
+    stub = space.getByName("a")
+    await stub.values()
+    (instance,) = space.live.values()
+    log.hold()
+    call = stub.sync_inside_and_wait()
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+    assert instance.object.synced is False
+    log.release()
+    await call
+    assert instance.object.synced is True
 
 
 @pytest.mark.parametrize("undo", [False, True])
